@@ -46,10 +46,11 @@ def match(questions: Sequence[Asked], systems: Sequence[System], scope: Scope) -
     """
     matched: dict[Key, Matched] = {}
     for asked in questions:
-        by_system = {system: scope.select(system, asked) for system in systems}
+        scenarios = asked.scenarios(scope.backend)
+        by_system = {system: scope.select(system, asked, scenarios) for system in systems}
         matched |= {
             (system, asked, scenario): by_scenario[scenario]
-            for scenario in asked.scenarios(scope.backend)
+            for scenario in scenarios
             for system, by_scenario in by_system.items()
         }
     members: dict[Hashable, list[tuple[Key, SelectedRuns]]] = {}

@@ -100,7 +100,9 @@ class Scope(Protocol):
     def host_id(self) -> str:
         """The host that forecasts are about."""
 
-    def select(self, system: System, asked: Asked) -> Mapping[Scenario, Matched]:
+    def select(
+        self, system: System, asked: Asked, scenarios: Iterable[Scenario]
+    ) -> Mapping[Scenario, Matched]:
         """Return what a system's forecast of each scenario that is asked about rests on."""
 
     def fit_key(self, system: System, selected: SelectedRuns) -> Hashable:
@@ -173,12 +175,11 @@ class HistoryScope:
         """The host that forecasts are about."""
         return self.place.host_id
 
-    def select(self, system: System, asked: Asked) -> Mapping[Scenario, Matched]:
+    def select(
+        self, system: System, asked: Asked, scenarios: Iterable[Scenario]
+    ) -> Mapping[Scenario, Matched]:
         """Return what a system's forecast of each scenario that is asked about rests on."""
-        return {
-            scenario: self.select_of(system, asked, scenario)
-            for scenario in asked.scenarios(self.backend)
-        }
+        return {scenario: self.select_of(system, asked, scenario) for scenario in scenarios}
 
     def select_of(self, system: System, asked: Asked, scenario: Scenario) -> Matched:
         """Return the runs that a forecast of one scenario rests on; a refusal if some lack."""
@@ -257,7 +258,9 @@ class RoundScope:
     def _public(self) -> tuple[VisibleRun, ...]:
         return visible_runs(self.warehouse, public=True)
 
-    def select(self, system: System, asked: Asked) -> Mapping[Scenario, Matched]:
+    def select(
+        self, system: System, asked: Asked, scenarios: Iterable[Scenario]
+    ) -> Mapping[Scenario, Matched]:
         """Return what a system's forecast of each scenario of a curve rests on.
 
         Raises:

@@ -120,6 +120,7 @@ missing_tools() {
     done
     # Tests alone need these.
     command -v sshd >/dev/null || echo openssh-server
+    command -v chromium >/dev/null || echo chromium
     command -v nginx >/dev/null || echo nginx-light
     ls -d /usr/lib/postgresql/*/bin >/dev/null 2>&1 || echo postgresql
 }
@@ -133,7 +134,7 @@ install_tools() {
         touch "$failed" # do not make every later start wait for an unreachable mirror
     fi
     say "missing system packages: ${packages[*]}. To mend, as root: apt-get install ${packages[*]}" \
-        "(until then tests skip that need servers; without iproute2 the loopback backend is used)"
+        "(until then tests skip that need them; without iproute2 the loopback backend is used)"
     case " ${packages[*]} " in *" iperf3 "* | *" util-linux "*)
         say "iperf3 and setpriv are needed on every backend: \`stepcast doctor\` says for what" ;;
     esac

@@ -73,6 +73,10 @@ def _no_services() -> str | None:
     return f"no server here: apt-get install {packages}" if packages else None
 
 
+def _no_browser() -> str | None:
+    return None if shutil.which("chromium") else "no browser here: apt-get install chromium"
+
+
 def _no_gpu() -> str | None:
     return None if list(Path("/dev").glob("nvidia[0-9]*")) else "no NVIDIA GPU here"
 
@@ -89,6 +93,7 @@ def _no_aws() -> str | None:
 
 
 OBSTACLES: dict[str, Callable[[], str | None]] = {
+    "browser": _no_browser,
     "cluster": _no_cluster,
     "services": _no_services,
     "sshd": _no_sshd,

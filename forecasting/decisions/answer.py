@@ -90,6 +90,8 @@ def _measured(worth: MeasurementWorth, scenarios: Mapping[str, Scenario]) -> Mea
 
 
 Say = Callable[[str], None]
+Predict = Callable[..., ForecastAnswer]
+"""As `predict_curves`."""
 
 
 @dataclass(frozen=True)
@@ -220,6 +222,7 @@ def answer(
     host: str | None = None,
     catalogue: GpuOffers | None = None,
     say: Say = lambda _: None,
+    predict: Predict = predict_curves,
 ) -> DecisionAnswer:
     """Choose where to run a job, and write the answer to the ledger.
 
@@ -236,6 +239,7 @@ def answer(
         host: the same, of hosts.
         catalogue: that `capacity` is of, with the prices that count; None: all prices do.
         say: told what takes long.
+        predict: forecasts curves, or has done so before.
 
     Raises:
         BadInput: nothing is known of the network, no price, or no system forecasts anything.
@@ -254,7 +258,7 @@ def answer(
     observed = None if catalogue is None else catalogue.prices
     prices = read_offers(warehouse, question, capacity, market, when, observed)
     ask = partial(
-        predict_curves,
+        predict,
         warehouse,
         systems=systems,
         known_by=when,

@@ -7,6 +7,7 @@ the optimum checkpoint interval", Communications of the ACM 17 (1974) 530-531).
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import exp, log, sqrt
 from statistics import NormalDist
 
@@ -53,7 +54,7 @@ class ExpectedDuration:
     checkpoint_every_s: float | None
     launch_s: float = 0.0
 
-    @property
+    @cached_property
     def varied_fixed_s(self) -> list[float]:
         """Return what is fixed with launches that take more or less time, each as likely."""
         if not self.launch_s:

@@ -177,7 +177,7 @@ class GpuStepModel:
             "largest_batch_size": memory.largest_batch_size(device, load.batch_size),
             "unknown_share": forecast.unknown_share,
             "rests_on": "public" if self._rests_on_itself(scenario) else "data sheet",
-            "timed_on": [asdict(each) for each in self._steps.alone(scenario).timed_on],
+            "timed_on": [dict(vars(each)) for each in self._steps.alone(scenario).timed_on],
             "past_error_percent": past.percent,
             "past_n": past.n,
             "past_devices": list(past.devices),

@@ -1,4 +1,4 @@
-"""The pictures that commands draw."""
+"""The pictures and pages that commands write."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -34,8 +34,21 @@ def write_picture(path: Path | None, draw: Callable[[], "Figure"], *, told: bool
 
     figure = draw()
     svg = path.suffix == ".svg"
+    _write(path, plots.to_svg(figure).encode() if svg else plots.to_png(figure, dpi=120), told)
+
+
+def write_page(path: Path, page: str, *, told: bool = True) -> None:
+    """Write a page, and print its path if that is to be told.
+
+    Raises:
+        BadInput: it cannot be written.
+    """
+    _write(path, page.encode(), told)
+
+
+def _write(path: Path, content: bytes, told: bool) -> None:
     try:
-        path.write_bytes(plots.to_svg(figure).encode() if svg else plots.to_png(figure, dpi=120))
+        path.write_bytes(content)
     except OSError as error:
         raise BadInput(f"{path} cannot be written: {error.strerror}") from error
     if told:

@@ -26,7 +26,7 @@ from warehouse.home import MAIN, home
 from warehouse.records import BadInput
 
 if TYPE_CHECKING:
-    from forecasting.decisions.answer import DecisionAnswer
+    from forecasting.decisions.answer import DecisionAnswer, Predict
     from forecasting.decisions.question import JobQuestion
     from forecasting.forecast import ForecastAnswer
     from networks.own_model import OwnModel
@@ -159,7 +159,10 @@ class AnsweredJob:
 
 
 def recommend(
-    options: RentalOptions, say: Say = lambda _: None, history: "Warehouse | None" = None
+    options: RentalOptions,
+    say: Say = lambda _: None,
+    history: "Warehouse | None" = None,
+    predict: "Predict | None" = None,
 ) -> AnsweredJob:
     """Choose nodes for a job, and write that to the ledger.
 
@@ -167,12 +170,14 @@ def recommend(
         options: the job, and what can be rented.
         say: told what takes long.
         history: what the choice rests on; None: that of this home.
+        predict: see `forecasting.decisions.answer.answer`; None: `predict_curves`.
 
     Raises:
         BadInput: as `forecasting.decisions.answer.answer`, or options contradict each other.
     """
     from forecasting.decisions.answer import answer
     from forecasting.decisions.offers import read_gpu_offers
+    from forecasting.forecast import predict_curves
     from forecasting.inputs import systems_named
     from networks.kept_graphs import keep_beside
     from profilers.clusters.node_types import gpus
@@ -205,6 +210,7 @@ def recommend(
         host=options.host,
         catalogue=catalogue,
         say=say,
+        predict=predict or predict_curves,
     )
     return AnsweredJob(decided, model, _target(options))
 

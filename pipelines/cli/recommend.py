@@ -7,7 +7,7 @@ import typer
 
 from forecasting.options import RentalOptions
 from pipelines.cli.options import takes
-from pipelines.cli.picture import check_picture, write_picture
+from pipelines.cli.picture import check_picture, write_page, write_picture
 from pipelines.cli.tables import print_text
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ def recommend(
     options: RentalOptions,
     picture: Annotated[
         Path | None, typer.Option(help="Draw time against cost, to a .png or .svg.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write the answer as a page, one file to send.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
@@ -56,10 +59,10 @@ def recommend(
     check_picture(picture)
     job = asked(options, say=lambda text: print_text(text, err=True))
     answer, model, target = job.answer, job.model, job.target or ""
+    of = None if model is None else model_as_json(target, model)
     if as_json:
         from pipelines.cli.recommendation import RecommendAnswer
 
-        of = None if model is None else model_as_json(target, model)
         typer.echo(RecommendAnswer.of(answer, of).model_dump_json())
     else:
         from pipelines.cli.recommend_output import print_decision
@@ -67,6 +70,11 @@ def recommend(
         if model is not None:
             print_text(in_words(target, model))
         print_decision(answer, job.target)
+
+    if html is not None:
+        from pipelines.cli.recommendation import answer_page
+
+        write_page(html, answer_page(answer, of, options), told=not as_json)
 
     def drawn() -> "Figure":
         from reports.recommendation_plot import of_all_systems

@@ -1,11 +1,13 @@
 """Answers of `recommend` as one record, whose JSON is its own."""
 
+import json
 from collections.abc import Mapping
 from typing import Any, Self
 
 from forecasting.decisions.answer import Coverage, DecisionAnswer, Measurement, SystemChoice
 from forecasting.decisions.offers import ZonePrices
 from forecasting.forecast import ScenarioForecast
+from forecasting.options import RentalOptions
 from models.choice.candidates import Candidate
 from models.choice.limits import Limit
 from models.choice.offers import Span
@@ -235,3 +237,14 @@ class RecommendAnswer(Record):
             this_host=place.is_here,
             recommendation_id=answer.recommendation_id,
         )
+
+
+def answer_page(
+    answer: DecisionAnswer, model: Mapping[str, Any] | None, options: RentalOptions
+) -> str:
+    """Return an answer as a page of one file, which loads nothing."""
+    from reports.html import ask_page
+
+    body = options.model_dump(mode="json", exclude_defaults=True)
+    told = RecommendAnswer.of(answer, model, refused=False).model_dump_json()
+    return ask_page(f'{{"body":{json.dumps(body)},"answer":{told}}}')

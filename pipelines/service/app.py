@@ -222,7 +222,8 @@ def _add_support(app: FastAPI, answers: Answers, admission: Admission, allows_sq
         `text/html` the answer is a page of one file. The work ends when the connection closes.
         Without `refused` rows of each system's refusals stay out, which are most of the answer.
         """
-        return await respond(request, admission, partial(answers.recommend, asked, refused))
+        call, page = partial(answers.recommend, asked, refused), partial(answers.page, asked)
+        return await respond(request, admission, call, page)
 
     @app.get("/v1/node-types", tags=["support"])
     def node_types() -> Rows:

@@ -7,27 +7,36 @@ the question. What is imported, or read of this machine's files, is never named 
 import json
 import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self
 
 from pydantic import Field, model_validator
 
+from forecasting.forecast import ForecastAnswer, predict_curves
 from forecasting.options import ForecastOptions, RentalOptions
+from models.system import System
 from networks.own_huggingface import PREFIX
 from pipelines.cli.answers import PredictAnswer
-from pipelines.cli.questions import forecast, recommend
-from pipelines.cli.recommendation import RecommendAnswer
+from pipelines.cli.questions import AnsweredJob, forecast, recommend
+from pipelines.cli.recommendation import RecommendAnswer, answer_page
 from pipelines.cli.workload import as_json
 from pipelines.service.contracts import Sent
+from studies.curve import Curve
 from warehouse.history import PublishedHistory
-from warehouse.home import home
+from warehouse.home import HISTORY, home
 from warehouse.records import BadInput
+from warehouse.warehouse import Warehouse
 
 _TYPE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 _CONFIG_BYTES = 1 << 16
 _CONFIG = "A config of Hugging Face, the content of its config.json, in place of dnn."
+_KEPT = 32
+"""Forecasts of questions that are at hand."""
 Say = Callable[[str], None]
 
 
@@ -72,20 +81,59 @@ class Answers:
 
     def __init__(self) -> None:
         self._configs = tempfile.TemporaryDirectory(prefix="stepcast-configs-")
+        self._forecasts: OrderedDict[Hashable, ForecastAnswer] = OrderedDict()
+        self._lock = Lock()
 
-    def forecast(self, asked: AskedForecast, say: Say) -> PredictAnswer:
+    def forecast(self, asked: AskedForecast, say: Say) -> str:
         """Return what `stepcast predict --json` prints."""
         options = ForecastOptions.model_validate(self._options(asked))
         answered = forecast(options, say, PublishedHistory(home()))
         model = None if answered.own is None else answered.own.as_json()
-        return PredictAnswer.of(answered.answer, model, options.dataset_samples)
+        samples = options.dataset_samples
+        return PredictAnswer.of(answered.answer, model, samples).model_dump_json()
 
-    def recommend(self, asked: AskedJob, refused: bool, say: Say) -> RecommendAnswer:
-        """Return what `stepcast recommend --json` prints; its rows of refusals if asked for."""
+    def recommend(self, asked: AskedJob, refused: bool, say: Say) -> str:
+        """Return what `stepcast recommend --json` prints; rows of refusals if asked for."""
+        job, model, _ = self._job(asked, say)
+        return RecommendAnswer.of(job.answer, model, refused=refused).model_dump_json()
+
+    def page(self, asked: AskedJob, say: Say) -> str:
+        """Return what `stepcast recommend --html` writes."""
+        job, model, options = self._job(asked, say)
+        return answer_page(job.answer, model, options)
+
+    def _job(
+        self, asked: AskedJob, say: Say
+    ) -> tuple[AnsweredJob, Mapping[str, Any] | None, RentalOptions]:
         options = RentalOptions.model_validate(self._options(asked))
-        job = recommend(options, say, PublishedHistory(home()))
-        model = None if job.model is None else as_json(job.target or "", job.model)
-        return RecommendAnswer.of(job.answer, model, refused=refused)
+        # As of another day other forecasts count, which nobody asks for twice.
+        predict = None if options.as_of else self._predict
+        job = recommend(options, say, PublishedHistory(home()), predict)
+        return job, None if job.model is None else as_json(job.target or "", job.model), options
+
+    def _predict(
+        self,
+        history: Warehouse,
+        curves: Sequence[Curve],
+        systems: Sequence[System],
+        **options: Any,
+    ) -> ForecastAnswer:
+        """Return what `predict_curves` does; as long as the history is the same, it is at hand.
+
+        Another market, deadline or budget asks for the same forecasts, fewer nodes for some.
+        """
+        place = tuple(options.get(name) for name in ("backend", "host", "place"))
+        published_ns = (history.home / HISTORY).stat().st_mtime_ns
+        kinds = tuple(curve.model_copy(update={"workers": (1,)}) for curve in curves)
+        key = published_ns, kinds, tuple(system.name for system in systems), place
+        answer = _part(self._forecasts.get(key), curves)
+        if answer is None:
+            answer = predict_curves(history, curves, systems, **options)
+            with self._lock:
+                self._forecasts[key] = answer
+                while len(self._forecasts) > _KEPT:
+                    self._forecasts.popitem(last=False)
+        return answer
 
     def close(self) -> None:
         """Remove the configs that came with questions."""
@@ -106,3 +154,14 @@ class Answers:
             file.write_text(text)
             options["dnn"] = f"{PREFIX}{file}"
         return options
+
+
+def _part(answer: ForecastAnswer | None, curves: Sequence[Curve]) -> ForecastAnswer | None:
+    """Return what an answer says of curves; None if it says nothing of some."""
+    if answer is None:
+        return None
+    asked = {each for curve in curves for each in curve.scenarios(answer.place.backend)}
+    forecasts = tuple(each for each in answer.forecasts if each.scenario in asked)
+    refused = tuple(each for each in answer.refused if each.scenario in asked)
+    known = {each.scenario for each in forecasts} | {each.scenario for each in refused}
+    return replace(answer, forecasts=forecasts, refused=refused) if known == asked else None

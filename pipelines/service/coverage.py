@@ -69,7 +69,12 @@ def _of_public(warehouse: Warehouse) -> Iterator[Keyed]:
         return
     for case in fitted.judged:
         yield (
-            (case.family, case.device, case.precision, GPU_STEP.name),
+            (
+                family(case.family.lower().replace("-", "")),
+                case.device,
+                case.precision,
+                GPU_STEP.name,
+            ),
             Case(
                 label=f"{case.network}, batch {case.batch}",
                 error_percent=100 * (case.forecast_s / case.measured_s - 1),

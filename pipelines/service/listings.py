@@ -20,7 +20,6 @@ from networks.own_huggingface import named_configs
 from pipelines.cli.node_types import node_type_rows
 from pipelines.cli.query import parameter, ready_queries
 from pipelines.service.contracts import (
-    Coverage,
     ModelChoice,
     NetworkChoice,
     Queries,
@@ -85,18 +84,18 @@ def queries() -> Queries:
     return Queries(queries=[QueryChoice(**choice) for choice in choices])
 
 
-def query(name: str, params: Mapping[str, str]) -> Rows:
-    """Return the rows of a query of Stepcast's.
+def query(name: str, params: Mapping[str, str]) -> str:
+    """Return the rows of a query of Stepcast's, as JSON.
 
     Raises:
         BadInput: there is no such query or parameter.
     """
     given = dict(parameter(f"{key}={value}") for key, value in params.items())
-    return _rows(PublishedHistory(home()).query(name, **given))
+    return _rows(PublishedHistory(home()).query(name, **given)).model_dump_json()
 
 
-def sql(statement: str) -> Rows:
-    """Return the rows of a SELECT by `stepcast sql`, a process: read-only and as bounded.
+def sql(statement: str) -> str:
+    """Return the rows of a SELECT by `stepcast sql`, a process: read-only, as bounded; as JSON.
 
     Raises:
         BadInput: it is none, or needs too much.
@@ -127,21 +126,21 @@ def sql(statement: str) -> Rows:
         columns=columns,
         rows=[list(row.values()) for row in rows[:MOST_ROWS]],
         left_out=max(len(rows) - MOST_ROWS, 0),
-    )
+    ).model_dump_json()
 
 
 _COVERAGE_LOCK = Lock()
-_COVERAGE: dict[int, Coverage] = {}
+_COVERAGE: dict[int, str] = {}
 
 
-def covered() -> Coverage:
-    """Return where forecasts were judged, made once for each state of the history."""
+def covered() -> str:
+    """Return where forecasts were judged, as JSON made once for each state of the history."""
     with _COVERAGE_LOCK:
         history = home() / HISTORY
         modified_ns = history.stat().st_mtime_ns if history.exists() else 0
         if modified_ns not in _COVERAGE:
             _COVERAGE.clear()
-            _COVERAGE[modified_ns] = coverage(PublishedHistory(home()))
+            _COVERAGE[modified_ns] = coverage(PublishedHistory(home())).model_dump_json()
         return _COVERAGE[modified_ns]
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from pipelines.service.admission import Admission
@@ -21,7 +20,10 @@ Say = Callable[[str], None]
 
 
 async def respond(
-    request: Request, admission: Admission, call: Callable[[Say], BaseModel]
+    request: Request,
+    admission: Admission,
+    call: Callable[[Say], str],
+    page: Callable[[Say], str] | None = None,
 ) -> Response:
     """Return the answer of a call, or its progress and answer as lines if that is accepted.
 
@@ -30,16 +32,16 @@ async def respond(
     Args:
         request: which says what is accepted.
         admission: lets the call wait for its turn.
-        call: makes the answer in a thread; it is given what is told of progress.
+        call: makes the answer in a thread, as JSON; it is given what is told of progress.
+        page: makes it as HTML, if that is accepted.
     """
-    if NDJSON in request.headers.get("accept", ""):
+    accepted, kind = request.headers.get("accept", ""), "application/json"
+    if page is not None and "text/html" in accepted:
+        call, kind = page, "text/html; charset=utf-8"
+    elif NDJSON in accepted:
         return StreamingResponse(_lines(admission, call), media_type=NDJSON)
-    made = await _while_there(request, admission.run(lambda: _json(call, lambda _: None)))
-    return Response(made, media_type="application/json")
-
-
-def _json(call: Callable[[Say], BaseModel], say: Say) -> str:
-    return call(say).model_dump_json()
+    made = await _while_there(request, admission.run(lambda: call(lambda _: None)))
+    return Response(made, media_type=kind)
 
 
 async def _while_there(request: Request, answer: Coroutine[Any, Any, str]) -> str:
@@ -64,13 +66,13 @@ async def _while_there(request: Request, answer: Coroutine[Any, Any, str]) -> st
             each.cancel()
 
 
-async def _lines(admission: Admission, call: Callable[[Say], BaseModel]) -> AsyncIterator[str]:
+async def _lines(admission: Admission, call: Callable[[Say], str]) -> AsyncIterator[str]:
     loop, told = asyncio.get_running_loop(), asyncio.Queue[str]()
 
     def say(text: str) -> None:
         loop.call_soon_threadsafe(told.put_nowait, _line("progress", text))
 
-    answering = asyncio.ensure_future(admission.run(lambda: _json(call, say)))
+    answering = asyncio.ensure_future(admission.run(lambda: call(say)))
     answering.add_done_callback(lambda _: told.put_nowait(""))
     try:
         yield _line("progress", "asked")
