@@ -19,7 +19,11 @@ function el(tag, attributes = {}, ...children) {
   made.append(...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false));
   return made;
 }
-const unseen = (text) => el("span", { class: "unseen" }, text);
+const of = (tag, attributes = {}) => (...inside) => el(tag, attributes, ...inside);
+const [p, small, li, h1, h2, bold] = ["p", "small", "li", "h1", "h2", "b"].map((tag) => of(tag));
+const sub = of("p", { class: "sub" });
+const unseen = of("span", { class: "unseen" });
+const button = (words, act) => el("button", { type: "button", class: "link", onclick: act }, words);
 
 // Numbers as people read them.
 const group = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
@@ -31,8 +35,8 @@ function figure(value, digits = 3) {
 }
 function compact(value) {
   if (value === null || value === undefined) return "—";
-  for (const [least, unit] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e4, "k"]])
-    if (value >= least) return `${figure(value / (unit === "k" ? 1e3 : least), 3)} ${unit}`;
+  for (const [least, of, unit] of [[1e12, 1e12, "T"], [1e9, 1e9, "G"], [1e6, 1e6, "M"], [1e4, 1e3, "k"]])
+    if (value >= least) return `${figure(value / of)} ${unit}`;
   return figure(value);
 }
 function time(seconds) {
@@ -130,7 +134,7 @@ function tell(text) {
 }
 function fault(error, place = $("fault")) {
   place.hidden = false;
-  place.replaceChildren(el("p", {}, error instanceof Refused ? error.message : `The page failed: ${error.message}`));
+  place.replaceChildren(p(error instanceof Refused ? error.message : `The page failed: ${error.message}`));
   if (!(error instanceof Refused)) console.error(error);
 }
 
@@ -223,7 +227,7 @@ function wanted() {
     .map((type) => type.node_type);
 }
 
-let running = null;
+let running = null, ready = null;
 async function ask() {
   running?.abort();
   const mine = (running = new AbortController());
@@ -249,6 +253,7 @@ async function ask() {
     state.compared.clear();
     draw();
     working(null);
+    if (innerWidth < 900) $("said").scrollIntoView();
   } catch (error) {
     if (error.name === "AbortError" || mine !== running) return;
     working(null);
@@ -265,7 +270,7 @@ function working(text, control) {
     tell("Cancelled: the service has stopped.");
   };
   $("status").replaceChildren(el("span", { class: "spin", "aria-hidden": "true" }), `${text} … `,
-    el("button", { type: "button", class: "link", onclick: stop }, "Cancel"));
+    button("Cancel", stop));
 }
 
 // The answer: headline, plot, cards, table; a row opens.
@@ -305,33 +310,33 @@ function headline(all, best, body, missing, answer) {
   const none = missing ? ` ${group.format(missing)} ways have no forecast.` : "";
   if (!best) {
     const relaxed = state.answers.flatMap((each) => each.answer.relaxations);
-    return el("div", {}, el("h1", {}, "No way keeps these limits"),
-      el("p", { class: "sub" }, `${group.format(all.length)} ways have a forecast.${none} What would do:`),
-      el("ul", {}, relaxed.map((line) => el("li", {}, line))));
+    return el("div", {}, h1("No way keeps these limits"),
+      sub(`${group.format(all.length)} ways have a forecast.${none} What would do:`),
+      el("ul", {}, relaxed.map((line) => li(line))));
   }
   const kept = all.filter((way) => way.keeps_limits).length;
   const limits = [body.max_hours && `${figure(body.max_hours)} hours`, body.budget_usd && dollars(body.budget_usd)].filter(Boolean);
   const least = body.minimize === "time" ? "The least time" : "The least money";
   return el("div", {},
-    el("h1", {}, `Rent ${nodesOf(best)}: ${time(best.time_s.value)}, ${dollars(best.cost_usd.value)}`,
+    h1(`Rent ${nodesOf(best)}: ${time(best.time_s.value)}, ${dollars(best.cost_usd.value)}`,
       state.answers.length > 1 ? `, batch ${best.batch}` : ""),
-    el("p", { class: "sub" }, `${least} of ${group.format(kept)} ways`,
+    sub(`${least} of ${group.format(kept)} ways`,
       limits.length ? ` that keep ${limits.join(" and ")}` : "", `.${none}`,
       best.past_errors ? ` Such forecasts were off: ${best.past_errors}.` : " Nobody has judged such forecasts."),
     answer.cautions.map((line) => el("p", { class: "warning" }, line)));
 }
 function cards(best, answer) {
-  const card = (title, main, ...under) => el("div", { class: "card" }, el("h2", {}, title), el("p", { class: "big" }, main), ...under);
+  const card = (title, main, ...under) => el("div", { class: "card" }, h2(title), el("p", { class: "big" }, main), ...under);
   const made = [];
   if (best) {
     const { low, high } = best.time_s;
     made.push(card("P(late)", chance(best.late_at_most),
-      el("p", {}, high === null ? "Nothing says how long it may take." : `9 of 10 such jobs end within ${time(low)} to ${time(high)}.`)));
+      p(high === null ? "Nothing says how long it may take." : `9 of 10 such jobs end within ${time(low)} to ${time(high)}.`)));
     if (best.memory_bytes) made.push(card("Memory of a GPU", `${figure(best.needed_bytes / GIB)} of ${gib(best.memory_bytes)}`, memoryBar(best, detailOf(best))));
   }
   const measure = answer.measurements[0];
   if (measure) made.push(card("What would change it", `${figure(measure.minutes, 2)} min, ${dollars(measure.usd)}`,
-    el("p", {}, `Measuring ${nodesOf(measure)} changes the choice with ${percent(measure.changes_the_choice)}`,
+    p(`Measuring ${nodesOf(measure)} changes the choice with ${percent(measure.changes_the_choice)}`,
       answer.question.minimize === "cost" ? `, and saves ${dollars(measure.saving)} in the mean.` : ".")));
   return el("div", { class: "cards" }, made);
 }
@@ -353,7 +358,7 @@ function memoryParts(way, detail) {
 function memoryBar(way, detail) {
   const parts = memoryParts(way, detail);
   return [bar(parts, Math.max(way.memory_bytes, way.needed_bytes), "Memory"),
-    el("ul", { class: "key" }, parts.map(([name, of, colour]) => el("li", {}, el("i", { style: { background: `var(--${colour})` } }), `${name} ${gib(of)}`)))];
+    key(parts, (name, of) => `${name} ${gib(of)}`)];
 }
 
 function drawWhenSized(box, make) {
@@ -363,10 +368,15 @@ function drawWhenSized(box, make) {
     if (width && width !== last) box.replaceChildren(make((last = width)));
   }).observe(box);
 }
+const tip = (points, x, y, title) =>
+  Plot.tip(points, Plot.pointer({ x, y, title, fill: colour("paper"), stroke: colour("line"), textPadding: 10 }));
+const key = (parts, words) =>
+  el("ul", { class: "key" }, parts.map(([name, of, shade]) => li(el("i", { style: { background: `var(--${shade})` } }), words(name, of))));
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 function plot(options, label) {
   const made = Plot.plot({ className: "plot", style: { fontSize: "12px", background: "none", color: colour("soft") }, ariaLabel: label, ...options });
   made.setAttribute("role", "img");
+  for (const part of made.querySelectorAll("g[aria-label]")) part.removeAttribute("aria-label"); // the whole is named
   return made;
 }
 function ticksOf(low, high) {
@@ -375,6 +385,16 @@ function ticksOf(low, high) {
     for (const step of [1, 2, 5]) made.push(step * 10 ** power);
   const inside = made.filter((tick) => tick >= low && tick <= high);
   return inside.length > 9 ? inside.filter((tick) => /^[15]/.test(tick.toExponential())) : inside;
+}
+// Axes with a tick at each of 1, 2 and 5, and a label at each tick.
+function logAxes(x, y) {
+  const known = (of) => ({ ...of, ticks: of.ticks ?? ticksOf(...of.domain) });
+  const [across, up] = [known(x), known(y)];
+  const axis = ({ ticks, format, label }) => [ticks, { text: format, label, tickSize: 4, color: colour("soft") }];
+  const scale = ({ domain, base }) => ({ type: "log", domain, base });
+  const stroke = { stroke: colour("line"), strokeOpacity: 1 };
+  return { x: scale(across), y: scale(up), marks: [Plot.gridX(across.ticks, stroke), Plot.gridY(up.ticks, stroke),
+    Plot.axisX(...axis(across)), Plot.axisY(...axis(up))] };
 }
 function front(all, best, body, width) {
   const fronts = new Set(state.answers.flatMap(({ answer }, place) => answer.front.map((key) => `${place}:${key}`)));
@@ -389,11 +409,13 @@ function front(all, best, body, width) {
   const y = [0.8 * Math.min(...ys, ...marked.map(({ bottom }) => bottom), body.budget_usd ?? Infinity), 1.25 * Math.max(...ys, body.budget_usd ?? 0)];
   const hint = ({ way }) => [`${nodesOf(way)}${way.market === "spot" ? ", spot" : ""}`, `${time(way.time_s.value)} (${time(way.time_s.low)} to ${time(way.time_s.high)})`,
     `${dollars(way.cost_usd.value)} (${dollars(way.cost_usd.low)} to ${dollars(way.cost_usd.high)})`, way.keeps_limits ? "keeps the limits" : "breaks a limit"].join("\n");
+  const ticks = ticksOf(...x).filter((at) => width > 560 || !/^5/.test(at.toExponential()));
+  const axes = logAxes({ domain: x, ticks, format: (at) => time(3600 * at), label: "time of the job →" },
+    { domain: y, format: (at) => (at < 1 ? dollars(at) : `$${group.format(at)}`), label: "↑ dollars" });
   const made = plot({
-    width, height: Math.max(300, Math.min(440, width * 0.55)), marginLeft: 56, marginBottom: 40, marginTop: 26, grid: true,
-    x: { type: "log", domain: x, ticks: ticksOf(...x), tickFormat: (at) => time(3600 * at), label: "time of the job →" },
-    y: { type: "log", domain: y, ticks: ticksOf(...y), tickFormat: (at) => dollars(at).replace(/\.00$/, ""), label: "↑ dollars" },
+    width, height: Math.max(300, Math.min(440, width * 0.55)), marginLeft: 56, marginBottom: 40, marginTop: 26, ...axes,
     marks: [
+      axes.marks,
       Plot.dot(point, { x: "x", y: "y", r: 2.6, fill: colour("grey"), fillOpacity: ({ way }) => (way.keeps_limits ? 0.6 : 0.28) }),
       Plot.line(onFront, { x: "x", y: "y", stroke: colour("blue"), strokeWidth: 1.6 }),
       Plot.dot(onFront, { x: "x", y: "y", r: 3.6, fill: colour("blue") }),
@@ -406,7 +428,7 @@ function front(all, best, body, width) {
       Plot.dot(marked, { x: "x", y: "y", r: 6, fill: colour("orange") }),
       Plot.text(marked, { x: "x", y: "y", text: ({ way }) => nodesOf(way), dy: 17, fontWeight: 650, fontSize: 13, fill: colour("ink"), stroke: colour("paper"), strokeWidth: 4,
         textAnchor: ({ x: at }) => (at > Math.sqrt(x[0] * x[1]) ? "end" : "start") }),
-      Plot.tip(point, Plot.pointer({ x: "x", y: "y", title: hint, fill: colour("paper"), stroke: colour("line"), textPadding: 10 })),
+      tip(point, "x", "y", hint),
     ],
   }, `Dollars against time of ${all.length} ways to run the job${best ? `; the choice is ${nodesOf(best)}` : ""}. The table has the same figures.`);
   made.addEventListener("click", () => made.value && openWay(made.value.way.id));
@@ -417,15 +439,15 @@ function front(all, best, body, width) {
 function columns(words, several) {
   const per = words ? words : 1;
   return [
-    ["nodes", "nodes", (way) => nodesOf(way), (way) => [el("b", {}, nodesOf(way)), el("small", {}, [way.device, way.market === "spot" && "spot"].filter(Boolean).join(", "))]],
+    ["nodes", "nodes", (way) => nodesOf(way), (way) => [bold(nodesOf(way)), small([way.device, way.market === "spot" && "spot"].filter(Boolean).join(", "))]],
     several && ["batch", "batch", (way) => way.batch, (way) => figure(way.batch)],
-    ["time", "hours", (way) => way.time_s.value, (way) => [hours(way.time_s.value), el("small", {}, `${hours(way.time_s.low)}–${hours(way.time_s.high)}`)]],
-    ["cost", "dollars", (way) => way.cost_usd.value, (way) => [dollars(way.cost_usd.value), el("small", {}, `${dollars(way.cost_usd.low)}–${dollars(way.cost_usd.high)}`)]],
+    ["time", "hours", (way) => way.time_s.value, (way) => [hours(way.time_s.value), small(`${hours(way.time_s.low)}–${hours(way.time_s.high)}`)]],
+    ["cost", "dollars", (way) => way.cost_usd.value, (way) => [dollars(way.cost_usd.value), small(`${dollars(way.cost_usd.low)}–${dollars(way.cost_usd.high)}`)]],
     ["speed", words ? "tokens/s" : "samples/s", (way) => way.samples_per_s * per, (way) => [compact(way.samples_per_s * per),
-      el("small", {}, `${dollars((1e6 * way.usd_per_hour) / 3600 / (way.samples_per_s * per))}/10⁶`)]],
+      small(`${dollars((1e6 * way.usd_per_hour) / 3600 / (way.samples_per_s * per))}/10⁶`)]],
     ["step", "step", (way) => way.step_s, (way) => time(way.step_s)],
     ["memory", "memory", (way) => (way.memory_bytes ? way.needed_bytes / way.memory_bytes : null), (way) => way.memory_bytes ? [
-      bar([["needed", way.needed_bytes, "blue"]], way.memory_bytes, "Memory"), el("small", {}, `${figure(way.needed_bytes / GIB, 2)} of ${figure(way.memory_bytes / GIB, 2)} GiB`)] : "—"],
+      bar([["needed", way.needed_bytes, "blue"]], way.memory_bytes, "Memory"), small(`${figure(way.needed_bytes / GIB, 2)} of ${figure(way.memory_bytes / GIB, 2)} GiB`)] : "—"],
     ["binds", "binds", (way) => way.binds ?? "", (way) => (way.binds ?? "—").replace("gpu", "GPU")],
     ["late", "P(late)", (way) => way.late_at_most, (way) => chance(way.late_at_most)],
     ["past", "past error", (way) => { const past = pastOf(way); return past ? Number(past[1]) : null; },
@@ -504,7 +526,7 @@ function pick(input, id, all, words) {
 }
 function sideBySide(all, words) {
   const chosen = all.filter((way) => state.compared.has(way.id));
-  if (chosen.length < 2) return $("side-by-side").replaceChildren(chosen.length ? el("p", { class: "sub" }, "Pick another row to compare.") : "");
+  if (chosen.length < 2) return $("side-by-side").replaceChildren(chosen.length ? sub("Pick another row to compare.") : "");
   const shown = columns(words, state.answers.length > 1).slice(1);
   $("side-by-side").replaceChildren(el("table", { class: "compare" }, el("caption", {}, "Side by side"),
     el("thead", {}, el("tr", {}, el("td"), chosen.map((way) => el("th", { scope: "col" }, nodesOf(way))))),
@@ -546,8 +568,8 @@ function stepPanel(detail) {
     `model FLOPs used: ${percent(detail.product_flops / detail.step_s / detail.peak_flops_per_s)} of the peak (MFU)`,
     detail.unknown_share > 0 && `operators that nobody timed: ${percent(detail.unknown_share)}`].filter(Boolean);
   return panel("Where a step goes", bar(parts, detail.gpu_s, "GPU time"),
-    el("ul", { class: "key" }, parts.map(([name, of, shade]) => el("li", {}, el("i", { style: { background: `var(--${shade})` } }), `${name} ${percent(of / detail.gpu_s)}`))),
-    lines.map((line) => el("p", {}, line)));
+    key(parts, (name, of) => `${name} ${percent(of / detail.gpu_s)}`),
+    lines.map((line) => p(line)));
 }
 function rooflinePanel(detail) {
   const points = detail.costliest.filter((each) => each.flops > 0 && each.bytes > 0 && each.gpu_s > 0)
@@ -557,9 +579,10 @@ function rooflinePanel(detail) {
   const x = [Math.min(...points.map((each) => each.x), bend) / 3, Math.max(...points.map((each) => each.x), bend) * 3];
   const roof = [[x[0], (x[0] * detail.peak_Bps) / 1e12], [bend, peak], [x[1], peak]];
   const box = el("div", { class: "small-plot" });
-  drawWhenSized(box, (width) => plot({ width, height: 210, marginLeft: 46, grid: true,
-    x: { type: "log", domain: x, label: "FLOP a byte →", tickFormat: (at) => figure(at), ticks: 5 }, y: { type: "log", label: "↑ TFLOP/s", tickFormat: (at) => figure(at), ticks: 4 },
-    marks: [Plot.line(roof, { stroke: colour("orange"), strokeWidth: 1.6 }), Plot.dot(points, { x: "x", y: "y", r: (each) => each.gpu_s, fill: colour("blue"), fillOpacity: 0.75 }),
+  const y = [Math.min(...points.map((each) => each.y)) / 2, peak * 1.6];
+  const axes = logAxes({ domain: x, format: (at) => figure(at), label: "FLOP a byte →" }, { domain: y, format: (at) => figure(at), label: "↑ TFLOP/s" });
+  drawWhenSized(box, (width) => plot({ width, height: 220, marginLeft: 46, marginBottom: 42, clip: true, x: axes.x, y: axes.y,
+    marks: [axes.marks, Plot.line(roof, { stroke: colour("orange"), strokeWidth: 1.6 }), Plot.dot(points, { x: "x", y: "y", r: (each) => each.gpu_s, fill: colour("blue"), fillOpacity: 0.75 }),
       Plot.text(points, { x: "x", y: "y", text: "operator", dy: -11, fill: colour("ink"), fontSize: 11 })] },
   `Roofline: ${points.map((each) => `${each.operator} ${figure(each.y)} TFLOP/s`).join(", ")}; peak ${figure(peak)} TFLOP/s`));
   return panel("Roofline of its operators", box);
@@ -570,31 +593,32 @@ function scalingPanel(way, all, words) {
   const per = words || 1, points = same.map((each) => ({ x: each.workers, y: each.samples_per_s * per, way: each }));
   const ideal = points.map(({ x }) => ({ x, y: (points[0].y / points[0].x) * x }));
   const box = el("div", { class: "small-plot" });
-  drawWhenSized(box, (width) => plot({ width, height: 210, marginLeft: 52, grid: true,
-    x: { type: "log", base: 2, label: "nodes →", ticks: points.map(({ x }) => x).filter((x) => Number.isInteger(Math.log2(x))), tickFormat: (at) => String(at) },
-    y: { type: "log", label: words ? "↑ tokens/s" : "↑ samples/s", tickFormat: (at) => compact(at).replace(" ", ""), ticks: 4 },
-    marks: [Plot.line(ideal, { x: "x", y: "y", stroke: colour("grey"), strokeDasharray: "4 4" }), Plot.line(points, { x: "x", y: "y", stroke: colour("blue") }),
-      Plot.dot(points, { x: "x", y: "y", r: 3.5, fill: (each) => (each.way.id === way.id ? colour("orange") : colour("blue")) }), Plot.tip(points, Plot.pointer({ x: "x", y: "y", title: ({ x, y, way: each }) => `${x} nodes\n${compact(y)}/s\n${dollars(each.cost_usd.value)}`, fill: colour("paper"), stroke: colour("line") }))] },
+  const top = Math.max(...points.map((each) => each.y)), low = Math.min(...points.map((each) => each.y));
+  const axes = logAxes({ domain: [1, points.at(-1).x], base: 2, ticks: [1, 2, 4, 8, 16, 32, 64, 128].filter((at) => at <= points.at(-1).x), format: String, label: "nodes →" },
+    { domain: [low / 1.5, Math.max(top, ideal.at(-1).y) * 1.3], format: (at) => compact(at).replace(" ", ""), label: words ? "↑ tokens/s" : "↑ samples/s" });
+  drawWhenSized(box, (width) => plot({ width, height: 220, marginLeft: 52, marginBottom: 42, x: axes.x, y: axes.y,
+    marks: [axes.marks, Plot.line(ideal, { x: "x", y: "y", stroke: colour("grey"), strokeDasharray: "4 4" }), Plot.line(points, { x: "x", y: "y", stroke: colour("blue") }),
+      Plot.dot(points, { x: "x", y: "y", r: 3.5, fill: (each) => (each.way.id === way.id ? colour("orange") : colour("blue")) }), tip(points, "x", "y", ({ x, y, way: each }) => `${x} nodes\n${compact(y)}/s\n${dollars(each.cost_usd.value)}`)] },
   `Speed of ${points.map(({ x, y }) => `${x} nodes ${compact(y)} a second`).join(", ")}`));
-  return panel(`Scaling, ${way.node_type}`, box, el("p", {}, "Dashed: as if nothing were exchanged."));
+  return panel(`Scaling, ${way.node_type}`, box, p("Dashed: as if nothing were exchanged."));
 }
 function nearestPanel(way, forecast) {
   const detail = forecast?.detail;
   const past = detail?.past_n ? `Networks ${detail.past_devices.length ? `on ${detail.past_devices.join(", ")}` : "on boards"} that were left out of the fit: ±${figure(detail.past_error_percent)} %, n = ${detail.past_n}.` : way.past_errors;
   const near = forecast?.nearest ?? [], box = el("div", {});
-  const show = (lines) => box.replaceChildren(el("ul", {}, lines.slice(0, 6).map((line) => el("li", {}, line))));
+  const show = (lines) => box.replaceChildren(el("ul", {}, lines.slice(0, 6).map((line) => li(line))));
   if (near.length) show(near.map((each) => `${each.scenario}: ${figure(each.error_percent, 2)} % (distance ${figure(each.distance, 2)})`));
   else if (!given && way.device) box.append(el("button", { type: "button", class: "link", onclick: async (event) => {
     event.target.textContent = "Reading …";
     try {
       const cells = (await covered()).cells.filter((cell) => cell.board === way.device || cell.board === way.node_type);
       const cases = cells.flatMap((cell) => cell.cases.map((each) => ({ ...each, cell }))).sort((a, b) => near_(b, way) - near_(a, way));
-      cases.length ? show(cases.map((each) => `${each.label}, ${each.cell.precision}: ${figure(each.error_percent, 2)} %`)) : box.replaceChildren(el("p", {}, `Nobody has measured on ${way.device}.`));
+      cases.length ? show(cases.map((each) => `${each.label}, ${each.cell.precision}: ${figure(each.error_percent, 2)} %`)) : box.replaceChildren(p(`Nobody has measured on ${way.device}.`));
     } catch (error) {
       fault(error, box);
     }
   } }, `Past cases on ${way.device}`));
-  return panel("Past cases", past && el("p", {}, past), box);
+  return panel("Past cases", past && p(past), box);
 }
 const near_ = (each, way) => (each.cell.precision === way.answer.question.precision ? 2 : 0) + (way.answer.model?.trained_class ? /bert|gpt|opt|t5|llama|vit/i.test(each.label) : 0);
 function measurePanel(way) {
@@ -607,13 +631,13 @@ function measurePanel(way) {
   const command = words.join(" ");
   const price = known ? `${figure(known.minutes, 2)} minutes on it cost ${dollars(known.usd)}; the choice changes with ${percent(known.changes_the_choice)}.`
     : `Its nodes cost ${dollars(way.usd_per_hour)} an hour.`;
-  return panel("Measure it", el("pre", {}, command), el("p", {}, price), el("button", { type: "button", class: "link", onclick: () => copy(command, "The command") }, "Copy"));
+  return panel("Measure it", el("pre", {}, command), p(price), button("Copy", () => copy(command, "The command")));
 }
 function withoutForecast() {
   const reasons = new Map();
   for (const { answer } of state.answers) for (const [why, n] of Object.entries(answer.without_forecast)) reasons.set(why, (reasons.get(why) ?? 0) + n);
   if (!reasons.size) return null;
-  return el("details", {}, el("summary", {}, "Why ways have no forecast"), el("ul", {}, [...reasons].slice(0, 12).map(([why, n]) => el("li", {}, `${group.format(n)}: ${why}`))));
+  return el("details", {}, el("summary", {}, "Why ways have no forecast"), el("ul", {}, [...reasons].slice(0, 12).map(([why, n]) => li(`${group.format(n)}: ${why}`))));
 }
 
 // Copies and files.
@@ -658,7 +682,6 @@ function csvOf(all) {
     ...all.map((way) => [...plain.map((name) => way[name]), ...spans.flatMap((name) => [way[name].value, way[name].low, way[name].high])])]);
 }
 function tools(all, body) {
-  const button = (words, act) => el("button", { type: "button", class: "link", onclick: act }, words);
   const json = () => JSON.stringify(state.answers.length > 1 ? state.answers.map((each) => each.answer) : state.answers[0].answer, null, 1);
   return el("p", { class: "tools" },
     !given && [button("Copy link", () => copy(location.href, "The link")), button("Copy as command", () => copy(state.answers.map((each) => commandOf(each.body)).join("\n"), "The command")),
@@ -687,8 +710,8 @@ async function showCoverage() {
   place.replaceChildren(el("p", { role: "status" }, el("span", { class: "spin", "aria-hidden": "true" }), "Reading what was judged. The first time it takes half a minute …"));
   try {
     const { cells } = await covered();
-    if (!cells.length) return place.replaceChildren(el("h1", {}, "Nothing has been judged yet"),
-      el("p", {}, "Run a study (`make demo`), or bring what others measured: `stepcast load public`."));
+    if (!cells.length) return place.replaceChildren(h1("Nothing has been judged yet"),
+      p("Run a study (`make demo`), or bring what others measured: `stepcast load public`."));
     drawCoverage(place, cells);
   } catch (error) {
     fault(error, place);
@@ -711,15 +734,15 @@ function drawCoverage(place, cells) {
         const error = cases.reduce((sum, each) => sum + Math.abs(each.error_percent), 0) / cases.length;
         const shade = Math.min(error / 40, 1);
         return el("td", { style: { "--shade": `${Math.round(8 + 62 * shade)}%` } }, el("button", { type: "button", "aria-label": `${kind} on ${board}: ${figure(error, 2)} percent, n = ${cases.length}`,
-          onclick: () => rowsOf(under, kind, board, cases) }, el("b", {}, `${figure(error, 2)} %`), el("small", {}, `n = ${cases.length}`)));
+          onclick: () => rowsOf(under, kind, board, cases) }, bold(`${figure(error, 2)} %`), small(`n = ${cases.length}`)));
       }))))));
     under.replaceChildren();
   };
   const select = (label, name, options) => el("label", {}, label, el("select", { onchange: (event) => { chosen[name] = event.target.value; redraw(); } },
     options.map(([of, words]) => el("option", { value: of, selected: of === chosen[name] }, words))));
   const names = (name) => [...new Set(cells.map((cell) => cell[name]))].sort().map((each) => [each, each]);
-  place.replaceChildren(el("h1", {}, "How wrong forecasts were, and where"),
-    el("p", { class: "sub" }, "Each case is a measured step, or passes, beside a forecast by a fit that had not seen its family or its board, or of a study's ledger."),
+  place.replaceChildren(h1("How wrong forecasts were, and where"),
+    sub("Each case is a measured step, or passes, beside a forecast by a fit that had not seen its family or its board, or of a study's ledger."),
     el("div", { class: "filters" }, select("System", "system", names("system")), select("Precision", "precision", [["", "all"], ...names("precision")])), grid, under);
   redraw();
 }
@@ -745,7 +768,7 @@ function rowsTable(heads, rows) {
   };
   return el("div", {}, el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Rows" }, el("table", {}, el("thead", {}, el("tr", {}, heads.map((title, place) =>
     el("th", { scope: "col", class: isNumber[place] ? "n" : "" }, el("button", { type: "button", onclick: (event) => sort(place, event.target.closest("th")) }, title))))), body)),
-  rows.length > 500 && el("p", { class: "sub" }, `And ${group.format(rows.length - 500)} more rows: CSV has them.`));
+  rows.length > 500 && sub(`And ${group.format(rows.length - 500)} more rows: CSV has them.`));
 }
 
 // History: measured beside forecast over time; ready queries, and SQL where it is allowed.
@@ -755,32 +778,30 @@ async function showHistory() {
   try {
     const [judged, { queries }] = await Promise.all([call("v1/history/queries/judged"), call("v1/history/queries")]);
     const rows = judged.rows.map((row) => Object.fromEntries(judged.columns.map((name, at) => [name, row[at]])));
-    place.replaceChildren(el("h1", {}, "Measured beside forecast"), overTime(rows), el("h2", {}, "Ask the history"), queriesOf(queries));
+    place.replaceChildren(h1("Measured beside forecast"), overTime(rows), h2("Ask the history"), queriesOf(queries));
   } catch (error) {
     fault(error, place);
   }
 }
 function overTime(rows) {
   const known = rows.filter((row) => row.predicted !== null && row.error_percent !== null);
-  if (!known.length) return el("p", { class: "sub" }, "No forecast of this history has been judged yet: `make demo` measures some, in ten minutes.");
+  if (!known.length) return sub("No forecast of this history has been judged yet: `make demo` measures some, in ten minutes.");
   const asked = new URLSearchParams(location.search), box = el("div", {}), said = el("div", {});
   const chosen = { study: asked.get("study") ?? "", system: asked.get("system") ?? "" };
   const names = (name) => [...new Set(known.map((row) => row[name] ?? "asked"))].sort();
   const redraw = () => {
     const shown = known.filter((row) => (!chosen.study || (row.study ?? "asked") === chosen.study) && (!chosen.system || row.system === chosen.system))
       .map((row) => ({ ...row, at: new Date(row.made_at) }));
-    const seen = new MutationObserver(() => {});
-    seen.disconnect();
     box.replaceChildren();
     const holder = el("div", { class: "plot-box" });
     box.append(holder);
     drawWhenSized(holder, (width) => plot({ width, height: 340, marginLeft: 50, grid: true, x: { type: "utc", label: "forecast made →" }, y: { label: "↑ error, %", domain: [-60, 60], clamp: true },
       color: { domain: names("system"), range: COLOURS.map(colour) },
       marks: [Plot.ruleY([0], { stroke: colour("soft") }), Plot.dot(shown, { x: "at", y: "error_percent", stroke: "system", symbol: "system", r: 4 }),
-        Plot.tip(shown, Plot.pointer({ x: "at", y: "error_percent", title: (row) => `${row.label}\n${row.system}: ${figure(row.predicted)} forecast, ${figure(row.measured)} ${row.unit} measured\nerror ${figure(row.error_percent, 2)} %`, fill: colour("paper"), stroke: colour("line") }))] },
+        tip(shown, "at", "error_percent", (row) => `${row.label}\n${row.system}: ${figure(row.predicted)} forecast, ${figure(row.measured)} ${row.unit} measured\nerror ${figure(row.error_percent, 2)} %`)] },
     `Errors of ${shown.length} judged forecasts over time`));
     const mean = shown.reduce((sum, row) => sum + Math.abs(row.error_percent), 0) / (shown.length || 1);
-    said.replaceChildren(el("p", { class: "sub" }, shown.length ? `${group.format(shown.length)} judged forecasts, off by ${figure(mean, 2)} % in the mean.` : "No forecast of that study and system was judged."),
+    said.replaceChildren(sub(shown.length ? `${group.format(shown.length)} judged forecasts, off by ${figure(mean, 2)} % in the mean.` : "No forecast of that study and system was judged."),
       el("details", {}, el("summary", {}, "The rows"), rowsTable(["scenario", "system", "metric", "forecast", "measured", "error, %", "study", "made"],
         shown.map((row) => [row.label, row.system, row.metric, figure(row.predicted), figure(row.measured), figure(row.error_percent, 3), row.study ?? "—", String(row.made_at).slice(0, 16)]))));
   };
@@ -796,10 +817,10 @@ function overTime(rows) {
 function queriesOf(queries) {
   const select = el("select", {}, queries.map((query) => el("option", { value: query.name }, query.name))), about = el("div", {}), rows = el("div", { "aria-live": "polite" });
   const show = (answer, name) => rows.replaceChildren(el("p", { class: "tools" }, `${group.format(answer.rows.length)} rows${answer.left_out ? `, and ${group.format(answer.left_out)} more` : ""} `,
-    el("button", { type: "button", class: "link", onclick: () => download(`${name}.csv`, csv([answer.columns, ...answer.rows]), "text/csv") }, "CSV")),
-  answer.rows.length ? rowsTable(answer.columns, answer.rows) : el("p", {}, "No rows."));
+    button("CSV", () => download(`${name}.csv`, csv([answer.columns, ...answer.rows]), "text/csv"))),
+  answer.rows.length ? rowsTable(answer.columns, answer.rows) : p("No rows."));
   const run = async (asked, name) => {
-    rows.replaceChildren(el("p", {}, "Reading …"));
+    rows.replaceChildren(p("Reading …"));
     try {
       show(await asked(), name);
     } catch (error) {
@@ -810,7 +831,7 @@ function queriesOf(queries) {
   const describe = () => {
     const query = chosen();
     const inputs = query.params.map((name) => el("label", {}, name, el("input", { name, placeholder: "all", autocomplete: "off" })));
-    about.replaceChildren(el("p", {}, query.question), el("form", { class: "filters", onsubmit: (event) => {
+    about.replaceChildren(p(query.question), el("form", { class: "filters", onsubmit: (event) => {
       event.preventDefault();
       const params = new URLSearchParams(inputs.map((label) => label.querySelector("input")).filter((input) => input.value).map((input) => [input.name, input.value]));
       run(() => call(`v1/history/queries/${query.name}?${params}`), query.name);
@@ -841,8 +862,8 @@ function route() {
 function empty() {
   const example = "?dnn=hf:gpt2&sequence_length=1024&batch_size=8&precision=bfloat16&optimizer=adamw&amount=300000&max_hours=24";
   const second = "?dnn=hf:llama-3-8b&sequence_length=2048&batch_size=1&precision=bfloat16&optimizer=adamw&trained=lora&lora=16&amount=10+million&unit=tokens&budget_usd=50";
-  $("answer").replaceChildren(el("h1", {}, "Which nodes shall train it?"), el("p", { class: "sub" }, "Say what is trained and how much. The answer says what to rent, how long that takes, what it costs, and how wrong such forecasts were."),
-    el("ul", {}, el("li", {}, el("a", { href: example, "data-to": "" }, "GPT-2, 300,000 samples within 24 hours")), el("li", {}, el("a", { href: second, "data-to": "" }, "Llama 3 8B, LoRA, 10 million tokens under $50"))));
+  $("answer").replaceChildren(h1("Which nodes shall train it?"), sub("Say what is trained and how much. The answer says what to rent, how long that takes, what it costs, and how wrong such forecasts were."),
+    el("ul", {}, li(el("a", { href: example, "data-to": "" }, "GPT-2, 300,000 samples within 24 hours")), li(el("a", { href: second, "data-to": "" }, "Llama 3 8B, LoRA, 10 million tokens under $50"))));
 }
 async function readConfig(file) {
   try {
@@ -884,11 +905,7 @@ async function begin() {
     clearTimeout(waiting);
     if (state.answers.length) waiting = setTimeout(submit, 350);
   });
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    clearTimeout(waiting);
-    submit();
-  });
+  form.addEventListener("submit", () => clearTimeout(waiting));
   $("config").addEventListener("change", (event) => event.target.files[0] && readConfig(event.target.files[0]));
   addEventListener("dragover", (event) => event.preventDefault());
   addEventListener("drop", (event) => {
@@ -897,7 +914,8 @@ async function begin() {
   });
   route();
 }
-function submit() {
+async function submit() {
+  await ready;
   state.open = null;
   history.pushState(null, "", address());
   ask();
@@ -906,4 +924,10 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => stat
 if (given) {
   state.answers = [given];
   draw();
-} else begin().catch((error) => fault(error));
+} else {
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    submit();
+  });
+  ready = begin().catch((error) => fault(error));
+}

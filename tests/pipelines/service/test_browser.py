@@ -225,10 +225,10 @@ def test_cells_of_coverage_have_their_cases(opened: Opened) -> None:
 def test_the_history_is_asked_by_its_queries_and_by_sql(opened: Opened) -> None:
     page = opened("?view=history")
     page.get_by_label("Query").select_option("runs")
-    page.get_by_role("button", name="Run").first.click()
+    page.get_by_role("button", name="Run", exact=True).first.click()
     expect(page.locator("#history tbody tr").first).to_be_visible()
     page.get_by_label("SQL").fill("SELECT 6 * 7 AS answer")
-    page.get_by_role("button", name="Run").last.click()
+    page.get_by_role("button", name="Run", exact=True).last.click()
     expect(page.locator("#history tbody td")).to_have_text(["42"], timeout=30_000)
 
 
