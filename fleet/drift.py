@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fleet.machines import Machines
 from fleet.readings import METRICS, WatchedMetric
 
-Verdict = Literal["too_few", "same", "slower", "faster"]
+Verdict = Literal["too_few", "same", "slower", "faster", "ended"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Judgement:
         change: of the value, as part of what was expected: −0.1 of a speed is a tenth slower.
         z: standard deviations that it is slower than expected; below 0: faster.
         probes: earlier ones that it was compared with.
-        verdict: too_few, same, slower or faster.
+        verdict: too_few, same, slower, faster; ended: as it was before a change that went on.
         alarm: whether a second probe should confirm it.
         machines: how many of the newest differ most clearly from those before; 1: the probe alone.
         spread: standard deviation of slowness between machines; None: they are one.

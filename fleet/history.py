@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import polars as pl
 
@@ -24,9 +24,6 @@ from warehouse.warehouse import QUERIES, read_only
 # as it was again, and whether anything else has changed.
 
 
-Outcome = Literal["too_few", "same", "slower", "faster", "ended"]
-
-
 @dataclass(frozen=True)
 class Change:
     """A change that a second probe confirmed: of which metrics, and whether it was one's end."""
@@ -41,15 +38,6 @@ class Regime:
 
     change: Change | None
     probes: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class MetricFinding:
-    """What is made of one metric of a probe, and whether a second probe should confirm it."""
-
-    judgement: Judgement
-    outcome: Outcome
-    alarm: bool
 
 
 def regimes(
@@ -76,7 +64,7 @@ def regimes(
 
 def judge_readings(
     readings: pl.DataFrame, going_on: tuple[Regime, ...], fresh: str, thresholds: Thresholds
-) -> tuple[MetricFinding, ...]:
+) -> tuple[Judgement, ...]:
     """Judge a probe by the regimes that go on.
 
     Args:
@@ -86,7 +74,7 @@ def judge_readings(
         thresholds: when a difference is an alarm.
 
     Returns:
-        One finding for each metric that the probe has.
+        One for each metric that the probe has.
     """
     newest = going_on[-1]
     is_young = newest.change is not None and len(newest.probes) < thresholds.least_probes
@@ -99,47 +87,33 @@ def judge_readings(
         replace(thresholds, speed_ups=speed_ups),
         since=readings.filter(pl.col("run_id").is_in(newest.probes if is_young else [])),
     )
-    plain = [
-        MetricFinding(judgement, judgement.verdict, judgement.alarm) for judgement in judgements
-    ]
     if not is_young or newest.change is None:
-        return tuple(plain)
+        return judgements
     changed = newest.change.metrics
     # One rented machine that is as they were does not say that all are again.
     over = all(
-        finding.outcome == "same" and finding.judgement.spread is None
-        for finding in plain
-        if finding.judgement.metric in changed
+        judgement.verdict == "same" and judgement.spread is None
+        for judgement in judgements
+        if judgement.metric in changed
     )
+    # A metric that has changed is as it was again, or still as it became.
+    now: dict[str, Any] = {"verdict": "ended", "alarm": True} if over else {"alarm": False}
     return tuple(
-        _in_change(finding, over) if finding.judgement.metric in changed else finding
-        for finding in plain
+        replace(judgement, **now) if judgement.metric in changed else judgement
+        for judgement in judgements
     )
-
-
-def _in_change(finding: MetricFinding, over: bool) -> MetricFinding:
-    """Return a finding of a metric that has changed: as it was again, or still as it became."""
-    return replace(finding, outcome="ended", alarm=True) if over else replace(finding, alarm=False)
 
 
 def confirmed(
-    first: Sequence[MetricFinding], second: Sequence[MetricFinding], thresholds: Thresholds
+    first: Sequence[Judgement], second: Sequence[Judgement], thresholds: Thresholds
 ) -> tuple[str, ...]:
     """Return the metrics of which a second, fresh probe says the same as the first one's alarms."""
-    over = [
-        {finding.judgement.metric for finding in findings if _is_end(finding)}
-        for findings in (first, second)
+    ends = [
+        {judgement.metric for judgement in judgements if judgement.verdict == "ended"}
+        for judgements in (first, second)
     ]
-    changed = drift.confirmed(
-        [finding.judgement for finding in first if finding.alarm and not _is_end(finding)],
-        [finding.judgement for finding in second],
-        thresholds,
-    )
-    return (*changed, *sorted(over[0] & over[1]))
-
-
-def _is_end(finding: MetricFinding) -> bool:
-    return finding.alarm and finding.outcome == "ended"
+    changed = [judgement for judgement in first if judgement.verdict != "ended"]
+    return (*drift.confirmed(changed, second, thresholds), *sorted(ends[0] & ends[1]))
 
 
 NodeTypeKey = tuple[str, Backend, str]

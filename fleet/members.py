@@ -1,6 +1,5 @@
 """The members of the fleet: node types, what is profiled of each, how often, and for how long."""
 
-import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -15,7 +14,7 @@ from profilers.probes import PROBES
 from profilers.record_file import fault
 from warehouse import limits
 from warehouse.documents import read_document
-from warehouse.durable_files import remove, sync, temporary
+from warehouse.durable_files import write_bytes
 from warehouse.fields import Batch, Mbps, Name, Nodes, Pixels, nearest_names
 from warehouse.home import FLEET_MEMBERS
 from warehouse.records import BadInput, Record
@@ -96,14 +95,8 @@ def read_members(home: Path) -> dict[str, Member]:
     for name, fields in listed.items():
         if not isinstance(fields, Mapping):
             raise BadInput(f"{path}: {name}: expected a mapping of fields, found {fields!r:.60}")
-        if fields.get("month_minutes") is not None:
-            raise BadInput(
-                f"{path}: {name}: month_minutes bounds nothing any more; remove it, and bound the "
-                "member by every, max_minutes and max_usd"
-            )
-        current = {field: fields[field] for field in fields if field != "month_minutes"}
         try:
-            members[str(name)] = Member.model_validate({**current, "node_type": name})
+            members[str(name)] = Member.model_validate({**fields, "node_type": name})
         except ValidationError as error:
             raise BadInput(f"{path}: {fault(error, Member, (str(name),))}") from None
     return members
@@ -116,14 +109,8 @@ def write_members(home: Path, members: Mapping[str, Member]) -> None:
         name: member.model_dump(mode="json", exclude={"node_type"}, exclude_defaults=True)
         for name, member in members.items()
     }
-    fresh = temporary(home)
-    try:
-        fresh.write_text(yaml.safe_dump(listed, sort_keys=False, allow_unicode=True))
-        sync(fresh)
-        os.replace(fresh, home / FLEET_MEMBERS)
-        sync(home)
-    finally:
-        remove(fresh)
+    text = yaml.safe_dump(listed, sort_keys=False, allow_unicode=True)
+    write_bytes(home / FLEET_MEMBERS, text.encode(), durable=True)
 
 
 def add(home: Path, member: Member) -> bool:

@@ -12,7 +12,6 @@ import polars as pl
 from fleet.drift import Judgement, Thresholds
 from fleet.history import (
     Change,
-    MetricFinding,
     Regime,
     confirmed,
     judge_readings,
@@ -30,8 +29,9 @@ from profilers.watch.probe import UNITS
 from studies.measurement import profile
 from studies.messages import Progress
 from studies.rounds import Round
-from warehouse.landing import SCHEMAS, land, landed_run
+from warehouse.landing import land, landed_run
 from warehouse.records import Run
+from warehouse.tables import SCHEMAS
 from warehouse.warehouse import Warehouse
 
 JUDGE = "drift"
@@ -65,14 +65,14 @@ def watch(visits: Visits, warehouse: Warehouse, progress: Progress) -> pl.DataFr
     first, second = _unjudged(visits, warehouse), None
     if first is None:
         round_, first = _probed(round_, warehouse, progress)
-    findings = _judged(first, warehouse)
-    if alarms := ", ".join(_in_words(finding) for finding in findings if finding.alarm):
+    judgements = _judged(first, warehouse)
+    if alarms := ", ".join(_in_words(judgement) for judgement in judgements if judgement.alarm):
         progress.warn(f"{name} seems to have changed: {alarms}; probing again")
         following = replace(round_, repeat=round_.repeat + 1, runs=())
         _, second = _probed(round_ if round_.missing else following, warehouse, progress)
-        same = confirmed(findings, _judged(second, warehouse, but=first), THRESHOLDS)
-    rows = _rows(name, findings, first, second, same)
-    _land(first, rows, _spreads(findings), warehouse.landing, now())
+        same = confirmed(judgements, _judged(second, warehouse, but=first), THRESHOLDS)
+    rows = _rows(name, judgements, first, second, same)
+    _land(first, rows, _spreads(judgements), warehouse.landing, now())
     if same:
         progress.warn(f"{name} has changed: {', '.join(same)}; its profiles are stale")
     warehouse.load(recheck=False)
@@ -96,7 +96,7 @@ def _unjudged(visits: Visits, warehouse: Warehouse) -> Run | None:
     return landed_run(warehouse.landing / last.run_id)
 
 
-def _judged(fresh: Run, warehouse: Warehouse, but: Run | None = None) -> tuple[MetricFinding, ...]:
+def _judged(fresh: Run, warehouse: Warehouse, but: Run | None = None) -> tuple[Judgement, ...]:
     """Judge a probe by those before it on links of the same speed, but for one.
 
     The history has it.
@@ -142,7 +142,7 @@ def _windows(probes: pl.DataFrame, warehouse: Warehouse) -> pl.DataFrame:
 
 def _rows(
     node_type: str,
-    findings: Sequence[MetricFinding],
+    judgements: Sequence[Judgement],
     first: Run,
     second: Run | None,
     same: Sequence[str],
@@ -150,30 +150,30 @@ def _rows(
     rows = [
         {
             "node_type": node_type,
-            "metric": (judgement := finding.judgement).metric,
+            "metric": judgement.metric,
             "unit": UNITS[judgement.metric],
             "value": judgement.value,
             "expected": judgement.expected,
             "change_percent": _worse_percent(judgement),
             "robust_z": judgement.z,
             "earlier_n": judgement.probes,
-            "outcome": finding.outcome,
-            "alarm": finding.alarm,
-            "confirmed": judgement.metric in same if finding.alarm else None,
+            "outcome": judgement.verdict,
+            "alarm": judgement.alarm,
+            "confirmed": judgement.metric in same if judgement.alarm else None,
             "watched": first.run_id,
             "confirmed_by": second.run_id if second else None,
         }
-        for finding in findings
+        for judgement in judgements
     ]
     names = SCHEMAS["judgement"].names[1:]
     return pl.DataFrame(rows, infer_schema_length=None).select(names)
 
 
-def _spreads(findings: Sequence[MetricFinding]) -> dict[str, float]:
+def _spreads(judgements: Sequence[Judgement]) -> dict[str, float]:
     """Return by how many per cent machines of a rented type differ, by metric."""
     return {
         f"spread_percent_{judgement.metric}": round(100 * judgement.spread, 1)
-        for judgement in (finding.judgement for finding in findings)
+        for judgement in judgements
         if judgement.spread is not None
     }
 
@@ -206,10 +206,9 @@ def _worse_percent(judgement: Judgement) -> float | None:
     return 100 * ((ratio if METRICS[judgement.metric].more_is_slower else 1 / ratio) - 1)
 
 
-def _in_words(finding: MetricFinding) -> str:
-    if finding.outcome == "ended":
-        return f"{finding.judgement.metric} as it was before its change"
-    judgement = finding.judgement
+def _in_words(judgement: Judgement) -> str:
+    if judgement.verdict == "ended":
+        return f"{judgement.metric} as it was before its change"
     text = f"{judgement.metric} {_worse_percent(judgement) or 0:+.0f} % worse"
     if judgement.spread is None:
         return text

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from models.profiled_run import refusal
 from models.system import System
@@ -14,7 +15,7 @@ from studies.curve import Curve
 from studies.planned_runs import SystemInputs, expected_s, group_by_start, resolve_requirement
 from studies.rounds import Round
 from studies.study import Study
-from warehouse.records import Backend, BadInput, Run, Scenario, on_images
+from warehouse.records import Backend, BadInput, Scenario, on_images
 from warehouse.requirements import Refusal, Requirement, meets_requirement
 
 InputRuns = Mapping[Scenario, tuple[PlannedRun, ...] | Refusal]
@@ -98,46 +99,17 @@ def input_runs_by_system(
 
 def requires_public(system: System, curve: Curve, backend: Backend) -> bool:
     """Tell whether a system's forecasts of a curve rest on public measurements."""
-    requirements = map(system.requires, curve.scenarios(backend))
-    return any(
-        requirement.scope == "public"
-        for some in requirements
-        if not isinstance(some, Refusal)
-        for requirement in some
-    )
-
-
-def round_input_runs_by_scenario(round_: Round, system: System, curve: Curve) -> InputRuns:
-    """Return the same of a curve of a round."""
-    return input_runs_by_scenario(
-        system, curve, round_.needs, round_.backend, round_.study.learns_from
-    )
-
-
-def round_input_runs(round_: Round, system: System, curve: Curve) -> tuple[PlannedRun, ...]:
-    """Return all that a round has for a system's forecasts of a curve."""
-    return input_runs_of_curve(
-        system, curve, round_.needs, round_.backend, round_.study.learns_from
-    )
-
-
-def foreign_input_runs(system: System, round_: Round, curve: Curve) -> list[Run]:
-    """Return the runs of other studies that a system's forecasts of a curve rest on too."""
-    if not system.transfers_across_hosts:
-        return []
-    probes = input_probes(system, curve, round_.backend)
-    return [run for run in round_.learned if run.probe in probes]
+    return any(each.scope == "public" for each in _requirements(system, curve, backend))
 
 
 def input_probes(system: System, curve: Curve, backend: Backend) -> set[str]:
     """Return the probes whose runs a system's forecasts of a curve rest on."""
-    requirements = map(system.requires, curve.scenarios(backend))
-    return {
-        requirement.probe
-        for some in requirements
-        if not isinstance(some, Refusal)
-        for requirement in some
-    }
+    return {each.probe for each in _requirements(system, curve, backend)}
+
+
+def _requirements(system: System, curve: Curve, backend: Backend) -> Iterator[Requirement]:
+    requirements = inputs_of_systems([system]).of
+    return chain.from_iterable(map(requirements, curve.scenarios(backend)))
 
 
 def profiled_curves(round_: Round, systems: Sequence[System]) -> Round | None:
@@ -158,7 +130,7 @@ def _is_profiled(round_: Round, curve: Curve, systems: Sequence[System]) -> bool
         own = {
             need: round_.run_of(need) is not None
             for system in systems
-            for need in round_input_runs(round_, system, curve)
+            for need in input_runs_of_curve(system, curve, needs, backend, round_.study.learns_from)
             if not need.of_train
         }
         if own:

@@ -23,18 +23,17 @@ from forecasting.inputs import (
     InputRuns,
     MissingRuns,
     find_missing_runs,
-    foreign_input_runs,
     in_order,
     input_probes,
+    input_runs_by_scenario,
     requires_public,
-    round_input_runs_by_scenario,
 )
 from models.profiled_run import refusal
 from models.system import System
 from studies.curve import Curve
 from studies.planned_runs import resolve_requirement
 from studies.rounds import Round
-from warehouse.records import Backend, BadInput, Scenario
+from warehouse.records import Backend, BadInput, Run, Scenario
 from warehouse.requirements import Refusal
 from warehouse.warehouse import Warehouse
 
@@ -283,10 +282,12 @@ class RoundScope:
         return {}
 
     def input_runs(self, system: System, curve: Curve) -> InputRuns:
-        """Return `round_input_runs_by_scenario` of a curve, which is made once."""
+        """Return `input_runs_by_scenario` of a curve, which is made once."""
         if (system, curve) not in self._inputs:
-            inputs = round_input_runs_by_scenario(self.round, system, curve)
-            self._inputs[system, curve] = inputs
+            round_ = self.round
+            self._inputs[system, curve] = input_runs_by_scenario(
+                system, curve, round_.needs, round_.backend, round_.study.learns_from
+            )
         return self._inputs[system, curve]
 
     def fit_key(self, system: System, selected: SelectedRuns) -> Hashable:
@@ -301,15 +302,22 @@ class RoundScope:
     def _runs_of(self, system: System, curve: Curve) -> tuple[VisibleRun, ...]:
         needed = in_order(self.input_runs(system, curve).values(), self.round.needs)
         runs = [run for need in needed if (run := self.round.run_of(need))]
-        learned = foreign_input_runs(system, self.round, curve)
-        if system.transfers_across_hosts and self.round.study.learns_from:
-            self._check_learned(system, curve, {run.probe for run in learned})
+        learned: list[Run] = []
+        if system.transfers_across_hosts:
+            probes = input_probes(system, curve, self.backend)
+            learned = [run for run in self.round.learned if run.probe in probes]
+            absent = sorted(probes - {run.probe for run in learned})
+            if absent and self.round.study.learns_from:
+                raise BadInput(
+                    f"{system.name}: learns_from: {', '.join(self.round.study.learns_from)} have "
+                    f"no profile runs of {' and '.join(absent)}; name studies that have"
+                )
         is_public = requires_public(system, curve, self.backend)
         if not (needed or learned or is_public) or len(runs) < len(needed):
-            probes = " and ".join(dict.fromkeys(need.probe for need in needed)) or "profile"
+            lacking = " and ".join(dict.fromkeys(need.probe for need in needed)) or "profile"
             raise BadInput(
                 f"{system.name} cannot be fitted to {curve.profiled(self.backend).label}: round "
-                f"{self.round.repeat} of {self.round.study.name} has no {probes} run of it; "
+                f"{self.round.repeat} of {self.round.study.name} has no {lacking} run of it; "
                 "profile it first"
             )
         own = [self._loaded(run.run_id) for run in (*runs, *learned)]
@@ -319,10 +327,3 @@ class RoundScope:
         if run_id not in self._visible:
             raise BadInput(f"run {run_id} has landed, but is not loaded; `stepcast load` says why")
         return self._visible[run_id]
-
-    def _check_learned(self, system: System, curve: Curve, probes: set[str]) -> None:
-        if absent := sorted(input_probes(system, curve, self.backend) - probes):
-            raise BadInput(
-                f"{system.name}: learns_from: {', '.join(self.round.study.learns_from)} have no "
-                f"profile runs of {' and '.join(absent)}; name studies that have"
-            )

@@ -17,7 +17,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import OperationalError
 
 from warehouse.documents import read_document
-from warehouse.durable_files import remove, temporary
+from warehouse.durable_files import write_text
 from warehouse.records import BadInput, StepcastError
 
 MODULE = "pipelines.definitions"
@@ -132,11 +132,5 @@ def _absolute(setting: object, folder: Path) -> object:
 
 def _write(path: Path, settings: Mapping[str, object]) -> None:
     text = yaml.safe_dump(dict(settings), sort_keys=False)
-    if path.exists() and path.read_text() == text:
-        return
-    fresh = temporary(path.parent)
-    try:
-        fresh.write_text(text)
-        os.replace(fresh, path)
-    finally:
-        remove(fresh)
+    if not path.exists() or path.read_text() != text:
+        write_text(path, text)

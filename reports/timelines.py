@@ -1,23 +1,18 @@
-"""Pictures of what happened when: to the nodes of a job, and to a history."""
+"""A picture of what happened when to the nodes of a job: Figure 8 of Srift, of any job."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
 import polars as pl
 from matplotlib.axes import Axes
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 
 from reports.plots import LINEAR, MEASURED, PREDICTED, WARNING, coloured, styled
 
 _WIDTH_INCHES = 9.0
-
-# What happened to a training job: Figure 8 of Srift, of any job.
-
-
 _NODE_INCHES, _PROGRESS_INCHES = 0.24, 2.6
 _PROGRESS = ("training", "progress", "saved", "finished", "aborted", "stopped")
 
@@ -149,54 +144,3 @@ def _deadline_s(events: pl.DataFrame) -> float | None:
 def _detail(row: dict[str, Any]) -> dict[str, Any]:
     detail: dict[str, Any] = json.loads(row["detail"])
     return detail
-
-
-# What configurations gave over time: a panel for each figure, a numbered point for each run.
-
-
-_PANEL_INCHES = 2.1
-_MOST_NUMBERED = 40
-
-
-@dataclass(frozen=True)
-class FigureHistory:
-    """One figure of one configuration: its name, unit, and rows with started_at and value."""
-
-    title: str
-    unit: str
-    rows: pl.DataFrame
-
-
-@styled
-def history_plot(histories: Sequence[FigureHistory]) -> Figure:
-    """Plot figures over time, one panel each, with the median and the median absolute deviation.
-
-    Points are numbered in the order of time, as the table beside the picture numbers runs.
-    """
-    figure = Figure(
-        figsize=(_WIDTH_INCHES, _PANEL_INCHES * len(histories) + 0.4), layout="constrained"
-    )
-    panels = figure.subplots(len(histories), 1, squeeze=False)
-    for axes, history in zip(panels[:, 0], histories, strict=True):
-        times, values = history.rows["started_at"].to_list(), history.rows["value"]
-        median = values.median()
-        assert isinstance(median, float)
-        spread = (values - median).abs().median()
-        assert isinstance(spread, float)
-        axes.axhspan(median - spread, median + spread, color=MEASURED, alpha=0.12, linewidth=0)
-        axes.axhline(median, color=MEASURED, alpha=0.5, linewidth=1)
-        axes.plot(times, values, "o-", color=MEASURED, markersize=4, linewidth=0.8)
-        if len(values) <= _MOST_NUMBERED:
-            for number, (time, value) in enumerate(zip(times, values, strict=True), start=1):
-                axes.annotate(
-                    str(number), (time, value), xytext=(0, 4), textcoords="offset points",
-                    ha="center", fontsize=7,
-                )  # fmt: skip
-        axes.margins(y=0.25)
-        axes.set_title(history.title, fontsize=9, loc="left")
-        axes.set_ylabel(history.unit)
-        locator = AutoDateLocator()
-        axes.xaxis.set_major_locator(locator)
-        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
-    panels[-1, 0].set_xlabel("UTC; line and band: median and median absolute deviation")
-    return figure

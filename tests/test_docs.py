@@ -14,7 +14,6 @@ from forecasting.study_checks import check_forecasts
 from profilers.clusters.fleet import Fleet
 from scripts import reference_pages
 from studies.study import read_study
-from tests.pipelines.ran import stepcast
 from tests.test_equations import is_defined
 from warehouse.home import CHECKOUT
 from warehouse.warehouse import QUERIES
@@ -155,34 +154,6 @@ def test_commands_and_their_options_are_there(page: Path) -> None:
 
 def _plain(word: str) -> str:
     return word.rstrip(".,:;…)")
-
-
-FOLLOWED = {"predict.md": 120, "recommend.md": 120, "changes.md": 130}
-"""Pages whose commands need no cloud and no minutes of measuring, and how wide their tables are."""
-_OF_THE_DAY = re.compile(r"\d+ d old|; about .* min$")
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("page", FOLLOWED)
-def test_commands_print_what_the_page_shows(
-    page: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(FOLLOWED[page]))
-    monkeypatch.setenv("DAGSTER_HOME", "/nowhere")
-    monkeypatch.chdir(tmp_path)
-    followed = list(commands((CHECKOUT / "docs" / page).read_text()))
-    assert any(shown for _, shown in followed)
-    for (_, *words), shown in followed:
-        answer = stepcast(*(word.replace("data/", f"{CHECKOUT}/data/") for word in words))
-        assert answer.code == 0 or (answer.code == 2 and shown), answer.err
-        printed = {_without_the_day(line) for line in (answer.out + answer.err).splitlines()}
-        printed |= {line.removeprefix("stepcast: ") for line in printed}
-        lines = [_without_the_day(line) for line in shown if line not in ("", "…")]
-        assert not [line for line in lines if line not in printed], words
-
-
-def _without_the_day(line: str) -> str:
-    return " ".join(_OF_THE_DAY.sub("", line).split())
 
 
 def test_fleet_files_of_pages_are_read() -> None:

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,19 +9,11 @@ from typing import Any
 import pytest
 
 from tests.pipelines.ran import stepcast
+from tests.test_docs import commands
 from warehouse.home import CHECKOUT
 
 PAGE = (CHECKOUT / "docs" / "gpus.md").read_text()
 QUESTIONS = (CHECKOUT / "docs" / "questions.md").read_text()
-_BLOCK = re.compile(r"^```\n(\$ stepcast .*?)^```", re.DOTALL | re.MULTILINE)
-
-
-def followed(page: str) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield each command of a page, and the lines that it shows."""
-    for block in _BLOCK.findall(page):
-        for example in block.removeprefix("$ ").replace("\\\n", " ").split("\n$ "):
-            command, *shown = example.splitlines()
-            yield shlex.split(command)[1:], shown
 
 
 def firsts(lines: list[str]) -> list[str]:
@@ -44,9 +35,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def test_the_page_is_followed(folder: Path) -> None:
     """Figures are those of the day; what stands where they are is checked, and that they add up."""
-    commands, measured = list(followed(PAGE)), ""
-    assert [words[0] for words, _ in commands] == ["load", "node-types", "predict", "recommend"]
-    for words, shown in commands:
+    asked, measured = list(commands(PAGE))[:4], ""
+    assert [name for (_, name, *_), _ in asked] == ["load", "node-types", "predict", "recommend"]
+    for (_, *words), shown in asked:
         answer = stepcast(*words)
         assert answer.code == 0, answer.err
         lines = answer.out.splitlines()
@@ -103,7 +94,7 @@ def answered(page: str) -> Iterator[tuple[str, bool]]:
     assert len(sections) == len(CLAIMS) == 10
     for section, claim in zip(sections, CLAIMS, strict=True):
         answers: list[Mapping[str, Any]] = []
-        for words, _ in followed(section):
+        for (_, *words), _ in commands(section):
             answer = stepcast(*words, "--json")
             assert answer.code == 0, answer.err
             content = json.loads(answer.out)

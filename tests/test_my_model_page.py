@@ -2,13 +2,10 @@
 
 import json
 import re
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
-from itertools import takewhile
-from os import getpid
 from pathlib import Path
 
 import pytest
@@ -22,14 +19,11 @@ from networks.own_model import OwnModel, tracing
 from networks.primitives import Primitive, PrimitiveGraph
 from pipelines.cli import profile_job, workload
 from pipelines.cli.workload import OwnWorkload, as_json, curves_of, in_words, profile_commands
-from profilers.steady import hostlock
-from profilers.torch_compute import probe as torch_compute
 from tests import my_history
 from tests.my_history import WORKER, possible
 from tests.pipelines.ran import stepcast
 from warehouse.home import CHECKOUT
 from warehouse.records import BadInput
-from warehouse.warehouse import read_only
 
 PAGE = possible((CHECKOUT / "docs" / "my-model.md").read_text())
 TARGET = "my_package.my_module:build_model"
@@ -43,15 +37,6 @@ CURVE = {
     "link_mbps": 500,
 }
 ASKED = f"--batch-size 8 --workers 2 --worker {WORKER} --link-mbps 500".split()
-_BLOCK = re.compile(r"^```\n(\$ stepcast .*?)^```", re.DOTALL | re.MULTILINE)
-
-
-def followed() -> Iterator[tuple[list[str], list[str]]]:
-    """Yield each command of the page, and the lines that it shows before a table."""
-    for block in _BLOCK.findall(PAGE):
-        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, *shown = part.replace("\\\n", " ").splitlines()
-            yield shlex.split(command)[1:], list(takewhile(bool, shown))
 
 
 @cache
@@ -90,43 +75,6 @@ def there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("STEPCAST_HOME", str(folder / "home"))
     monkeypatch.setenv("DAGSTER_HOME", "/nowhere")
     return folder
-
-
-def test_the_page_is_followed(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Of the minute that a profile takes, a second will do here.
-    quick = {"torch_compute": {"trials": 2, "watched_trials": 1}}
-    monkeypatch.setattr("pipelines.cli.profile_job._PASSES", quick)
-    # All-reduces are in the made-up history.
-    monkeypatch.setattr("pipelines.cli.profile_job._EXCHANGE", {})
-    monkeypatch.setattr(torch_compute, "PIECE_S", 0.05)
-    # No figure counts here, so nothing that measures on this host need end before.
-    monkeypatch.setattr(hostlock, "NAME", f"\0stepcast-page-{getpid()}")
-    commands = [
-        command for command in followed() if command[0][1] == TARGET and WORKER in command[0]
-    ]
-    assert [words[0] for words, _ in commands] == ["predict", "profile", "predict"]
-    outs = []
-    for words, shown in commands:
-        # The made-up history has too few networks for predictddl.
-        systems = ["--systems", "log_linear,srift"] if "predictddl,log_linear" in words else []
-        more = ["--backend", "loopback"] if words[0] == "profile" else systems
-        answer = stepcast(*words, *more)
-        assert answer.code == 0, answer.err
-        outs.append(answer.out)
-        for line in shown:
-            assert line.startswith("Backend") or line in answer.out.splitlines()
-    first, _, second = outs
-    assert "log_linear" in first
-    assert "srift: no torch_compute of own-" in first
-    assert f"`stepcast profile {TARGET} --worker {WORKER} --batch-size 8 --workers 1,2,4" in first
-    assert not re.search("^(srift|ideal_scaling): ", second, re.MULTILINE)
-    ledger = read_only(
-        there / "home",
-        "SELECT system, count(*) AS n, min(value) AS least FROM pred.ledger GROUP BY 1 ORDER BY 1",
-    )
-    assert ledger["system"].to_list() == ["ideal_scaling", "log_linear", "srift"]
-    assert ledger["n"].to_list() == [2, 3, 2]
-    assert (ledger["least"] > 0).all()
 
 
 @pytest.mark.parametrize(

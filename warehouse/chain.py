@@ -11,14 +11,13 @@ import heapq
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from types import MappingProxyType
 
 import duckdb
 import pyarrow as pa
 
 from warehouse.connection import first_line
-from warehouse.journal import JournalTransaction, schema_of
+from warehouse.journal import JournalTransaction, in_utc, schema_of
 from warehouse.records import BadInput, StepcastError
 
 KEYS: Mapping[str, str] = MappingProxyType(
@@ -77,7 +76,7 @@ def canonical(content: Mapping[str, object]) -> str:
     Columns that later migrations add are NULL in older rows, whose hashes therefore stay.
     """
     known = {name: value for name, value in content.items() if value is not None}
-    return json.dumps(known, sort_keys=True, separators=(",", ":"), default=_in_utc)
+    return json.dumps(known, sort_keys=True, separators=(",", ":"), default=in_utc)
 
 
 def verify(connection: duckdb.DuckDBPyConnection) -> str | None:
@@ -135,9 +134,3 @@ def _digest(previous: str, table: str, content: Mapping[str, object]) -> str:
     kept = {name: content[name] for name in content.keys() - _MADE - _MUTABLE}
     text = f"{previous}\n{table}\n{canonical(kept)}"
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _in_utc(value: object) -> str:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat()
-    raise TypeError(f"{value!r} has no canonical form")

@@ -158,7 +158,7 @@ def check(home: Path, *, patience_s: float = PATIENCE_S) -> CheckReport:
             *_clock(connection),
             *(Finding(line, broken=False) for line in describe_left_out(connection)),
             *_quarantined(home / "landing"),
-            *(_beside(connection, home) if writer is None else _instead(writer)),
+            *(_instead(writer) if writer else (*_journal(connection, home), *_history(home))),
         )
         return CheckReport(findings, _summary(connection, version))
 
@@ -282,11 +282,6 @@ def _quarantined(landing: Path) -> Iterator[Finding]:
         except (BadInput, OSError):
             reason = "no reason was written"
         yield Finding(f"run {folder.name} is set aside in {folder.parent}: {reason}", broken=False)
-
-
-def _beside(connection: duckdb.DuckDBPyConnection, home: Path) -> Iterator[Finding]:
-    yield from _journal(connection, home)
-    yield from _history(home)
 
 
 def _journal(connection: duckdb.DuckDBPyConnection, home: Path) -> Iterator[Finding]:

@@ -205,17 +205,9 @@ def first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
 
 
-def with_place(error: Exception) -> str:
-    """Return DuckDB's message on one line: what is wrong, what it suggests, and where that is."""
-    message, _, drawing = str(error).partition("\nLINE ")
-    explanation = " ".join(message.split())
-    line, _, pointer = drawing.partition("\n")
-    number, _, text = line.partition(": ")
-    at = len(pointer.partition("^")[0]) - len(f"LINE {number}: ")
-    if "^" not in pointer or not 0 <= at <= len(text):
-        return explanation
-    where = f"at {text[at:].strip()!r:.50}" if text[at:].strip() else "at its end"
-    return f"{explanation} (line {number}, {where})"
+def explanation(error: Exception) -> str:
+    """Return DuckDB's message on one line, with what it suggests, without the snippet below."""
+    return " ".join(str(error).partition("\nLINE ")[0].split())
 
 
 def _patient(patience_s: float) -> Retrying:

@@ -74,12 +74,16 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode())
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file, whole or not at all."""
+def write_bytes(path: Path, content: bytes, *, durable: bool = False) -> None:
+    """Write a file, whole or not at all; if `durable`, its content and name are on disk then."""
     fresh = temporary(path.parent)
     try:
         fresh.write_bytes(content)
+        if durable:
+            sync(fresh)
         os.replace(fresh, path)
+        if durable:
+            sync(path.parent)
     except OSError as error:  # a full disk names no file
         raise type(error)(error.errno, error.strerror, str(path)) from error
     finally:
@@ -158,7 +162,7 @@ class Appender:
         self._file = path.open("ab+", buffering=0)
         self.size = self._file.seek(0, os.SEEK_END)
         if not self.size:
-            _sync_folder(path.parent)
+            sync(path.parent)
         if self.size and os.pread(self._file.fileno(), 1, self.size - 1) != b"\n":
             self.append([""])
 
@@ -192,15 +196,6 @@ class Appender:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
-
-
-def _sync_folder(folder: Path) -> None:
-    """Force the names of new files to disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def read_whole_records(

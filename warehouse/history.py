@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,21 +10,11 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
-from warehouse import ledger
 from warehouse.connection import PATIENCE_S, writer_of
 from warehouse.home import HISTORY, MAIN
 from warehouse.landing import landed_run, landed_runs, run_folders, run_of
-from warehouse.ledger import FitRecord
 from warehouse.publication import explain_earlier_version, lag, open_published
-from warehouse.records import (
-    BadInput,
-    Prediction,
-    Price,
-    Recommendation,
-    Run,
-    Scenario,
-    StepcastError,
-)
+from warehouse.records import BadInput, Run, StepcastError
 from warehouse.warehouse import Warehouse, read_only
 
 _LOOKS_S = 0.1
@@ -37,30 +27,7 @@ class PublishedHistory(Warehouse):
     asked to record is named as the warehouse would name it, and not kept.
     """
 
-    def record_fit(self, *fits: FitRecord) -> None:
-        """Keep nothing."""
-
-    def record_predictions(self, predictions: Sequence[Prediction]) -> int:
-        """Keep nothing; none is new."""
-        return 0
-
-    def record_asked(
-        self,
-        fits: Sequence[FitRecord],
-        scenarios: Sequence[Scenario],
-        predictions: Sequence[Prediction],
-        prices: Iterable[Sequence[Price]] = (),
-    ) -> int:
-        """Keep nothing; none is new."""
-        return 0
-
-    def record_prices(self, prices: Sequence[Price]) -> str:
-        """Return the id that the set of prices would have."""
-        return ledger.price_snapshot(prices)
-
-    def record_recommendation(self, recommendation: Recommendation) -> str:
-        """Return the id that the recommendation would have."""
-        return ledger.recommendation_id(recommendation)
+    _records = False
 
     def _keep(self, frame: pl.DataFrame, file: Path) -> None:
         """Keep nothing."""

@@ -152,7 +152,7 @@ def append(folder: Path, newest: Position, rows: Sequence[tuple[str, Columns]]) 
         StepcastError: it could not be written; the journal is as before.
     """
     line = json.dumps(
-        [newest.number + 1, newest.sha256, rows], separators=(",", ":"), default=_in_utc
+        [newest.number + 1, newest.sha256, rows], separators=(",", ":"), default=in_utc
     )
     if len(line) >= limits.JOURNAL_LINE:
         raise StepcastError(
@@ -274,7 +274,12 @@ def _home(connection: duckdb.DuckDBPyConnection) -> Path | None:
     return None if row is None or row[0] is None else Path(row[0]).parent
 
 
-def _in_utc(value: object) -> str:
+def in_utc(value: object) -> str:
+    """Return a time as JSON has it.
+
+    Raises:
+        TypeError: it is none.
+    """
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
     raise TypeError(f"{value!r} has no place in the journal")

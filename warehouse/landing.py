@@ -48,18 +48,6 @@ def compact(schema: pa.Schema) -> dict[str, Any]:
     }
 
 
-__all__ = [
-    "QUARANTINE",
-    "SCHEMAS",
-    "checked_files",
-    "land",
-    "landed_run",
-    "landed_runs",
-    "read_tables",
-    "run_folders",
-    "run_of",
-]
-
 ARTEFACTS = "artefacts"
 QUARANTINE = "quarantine"
 _REMEMBERED_RUNS = 1 << 14

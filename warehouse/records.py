@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import (
     AwareDatetime,
@@ -82,7 +82,24 @@ class Record(BaseModel):
         return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
 
 
-class TrainingWorkload(Record):
+class SparseRecord(Record):
+    """A record whose `SPARSE` fields are left out where they have their defaults.
+
+    So scenarios keep the id that they had before there was a choice.
+    """
+
+    SPARSE: ClassVar[tuple[str, ...]]
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        fields: dict[str, JsonValue] = handler(self)
+        for name in self.SPARSE:
+            if fields.get(name) == self.__pydantic_fields__[name].default:
+                fields.pop(name, None)
+        return fields
+
+
+class TrainingWorkload(SparseRecord):
     """What is trained. `batch_size` is per device; images are square, `image_size` pixels.
 
     Attributes:
@@ -97,6 +114,8 @@ class TrainingWorkload(Record):
         sequence_length: words of a sample; None: it has none, or its network says it.
     """
 
+    SPARSE = ("accumulate", "memory_format", "compiled", "sequence_length")
+
     dnn: str
     framework: Literal["tensorflow", "pytorch"] = "tensorflow"
     image_size: int = Field(ge=0)
@@ -108,15 +127,6 @@ class TrainingWorkload(Record):
     memory_format: MemoryFormat = "contiguous"
     compiled: Literal[False] = False
     sequence_length: int | None = Field(default=None, ge=1)
-
-    @model_serializer(mode="wrap")
-    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
-        # As in Strategy.
-        fields: dict[str, JsonValue] = handler(self)
-        for name in ("accumulate", "memory_format", "compiled", "sequence_length"):
-            if fields.get(name) == self.__pydantic_fields__[name].default:
-                fields.pop(name, None)
-        return fields
 
     @property
     def recipe(self) -> str:
@@ -192,8 +202,7 @@ class Strategy(Record):
 
     @model_serializer(mode="wrap")
     def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
-        # Scenarios keep the id that they had before there was a choice.
-        fields: dict[str, JsonValue] = handler(self)
+        fields: dict[str, JsonValue] = handler(self)  # sparse, as other records
         if not self.has_servers:
             for name in ("flow_control", "order", "placement"):
                 fields.pop(name, None)
@@ -209,7 +218,7 @@ class Strategy(Record):
         return self.kind == "async_parameter_server"
 
 
-class NodeGroup(Record):
+class NodeGroup(SparseRecord):
     """`count` nodes of one type in one role.
 
     `cpu_share` (cores, None: unlimited), `core_gflops` (of a steady core; None: of this host, fast
@@ -218,6 +227,8 @@ class NodeGroup(Record):
     a new scenario. `batch_size` is that of each of its devices, where it differs from the
     workload's (an all-reduce of nodes of several types).
     """
+
+    SPARSE = ("batch_size", "core_gflops")
 
     role: Role
     node_type: str
@@ -230,15 +241,6 @@ class NodeGroup(Record):
     batch_size: int | None = Field(default=None, ge=1)
     core_gflops: float | None = Field(default=None, gt=0)
 
-    @model_serializer(mode="wrap")
-    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
-        # As in Strategy.
-        fields: dict[str, JsonValue] = handler(self)
-        for name in ("batch_size", "core_gflops"):
-            if fields.get(name) is None:
-                fields.pop(name, None)
-        return fields
-
     @property
     def one(self) -> "NodeGroup":
         """One of these nodes: equal ones are alike."""
@@ -250,7 +252,7 @@ class NodeGroup(Record):
         return self.model_copy(update={"count": 1, "batch_size": None})
 
 
-class Scenario(Record):
+class Scenario(SparseRecord):
     """Workload + strategy + nodes + link speed; its hash is `scenario_id`.
 
     `link_mbps` is the shaped speed of every node's link in each direction, None where links are
@@ -259,6 +261,8 @@ class Scenario(Record):
     server, in each direction.
     """
 
+    SPARSE = ("cross_traffic",)
+
     schema_version: Literal[1] = 1
     workload: TrainingWorkload
     strategy: Strategy
@@ -266,28 +270,12 @@ class Scenario(Record):
     link_mbps: float | None = Field(default=None, gt=0)
     cross_traffic: float | None = Field(default=None, gt=0, lt=1)
 
-    @model_serializer(mode="wrap")
-    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
-        # As in Strategy.
-        fields: dict[str, JsonValue] = handler(self)
-        if self.cross_traffic is None:
-            fields.pop("cross_traffic", None)
-        return fields
-
     @model_validator(mode="after")
-    def _cross_traffic_has_a_speed(self) -> "Scenario":
+    def _parts_agree(self) -> "Scenario":
         if self.cross_traffic is not None and self.link_mbps is None:
             raise ValueError("cross_traffic is a fraction of link_mbps, which is missing")
-        return self
-
-    @model_validator(mode="after")
-    def _single_has_no_link(self) -> "Scenario":
         if self.strategy.kind == "single" and self.link_mbps is not None:
             raise ValueError("a single device has no link; leave out link_mbps")
-        return self
-
-    @model_validator(mode="after")
-    def _batch_sizes_differ(self) -> "Scenario":
         own = [node.batch_size for node in self.nodes if node.batch_size is not None]
         if own and self.strategy.kind != "all_reduce":
             raise ValueError("only nodes of an all_reduce may have a batch_size of their own")
@@ -296,10 +284,6 @@ class Scenario(Record):
                 f"a group repeats batch_size {self.workload.batch_size} of the workload; leave "
                 "it out there"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _counts_agree(self) -> "Scenario":
         for role, count in (("worker", self.strategy.workers), ("server", self.strategy.servers)):
             nodes = sum(group.count for group in self.nodes if group.role == role)
             if nodes != count:
@@ -436,10 +420,6 @@ class Prediction(Record):
     def _says_something(self) -> "Prediction":
         if self.value is None and (self.low is None or self.high is None):
             raise ValueError("expected a value, or both ends of an interval")
-        return self
-
-    @model_validator(mode="after")
-    def _a_study_has_rounds(self) -> "Prediction":
         if (self.study is None) != (self.repeat is None):
             raise ValueError("expected a study and its round, or neither")
         return self

@@ -101,7 +101,7 @@ def copy_folder(source: Path, target: Path, *, artefacts: bool = True) -> None:
         OSError: it could not be read or written.
     """
     check_folder(source.name, source.lstat().st_mode)
-    bounds = Bounds()
+    file_count = size_bytes = 0
     for name, folders, files, descriptor in os.fwalk(source, follow_symlinks=False):
         inside = Path(name).relative_to(source)
         if len(inside.parts) > limits.DEPTH:
@@ -110,50 +110,33 @@ def copy_folder(source: Path, target: Path, *, artefacts: bool = True) -> None:
         destination.mkdir()
         if destination == target:
             folders[:] = [folder for folder in folders if artefacts or folder != ARTEFACTS]
-        bounds.count(len(folders) + len(files))
+        file_count += len(folders) + len(files)
+        if file_count > limits.RUN_FILES:
+            raise BadInput(f"it has more than {limits.RUN_FILES:,} files")
         for folder in folders:
             status = os.stat(folder, dir_fd=descriptor, follow_symlinks=False)
             check_folder(folder, status.st_mode)
         for file in files:
-            _copy_file(descriptor, file, destination / file, bounds)
+            size_bytes = _copy_file(descriptor, file, destination / file, size_bytes)
         sync(destination)
 
 
-class Bounds:
-    """How much of a run has come, so that no more comes than `limits` permits."""
+def _copy_file(folder: int, name: str, target: Path, size_bytes: int) -> int:
+    """Copy the file `name` of the folder with this descriptor, and its time of change.
 
-    def __init__(self) -> None:
-        self._files = 0
-        self._bytes = 0
+    `size_bytes` came of the run before; with this file's they are returned.
 
-    def count(self, files: int) -> None:
-        """Add files and folders.
-
-        Raises:
-            BadInput: they are too many.
-        """
-        self._files += files
-        if self._files > limits.RUN_FILES:
-            raise BadInput(f"it has more than {limits.RUN_FILES:,} files")
-
-    def add(self, size_bytes: int) -> None:
-        """Add bytes.
-
-        Raises:
-            BadInput: they are too many.
-        """
-        self._bytes += size_bytes
-        if self._bytes > limits.RUN_BYTES:
-            raise BadInput(f"its files hold more than {limits.RUN_BYTES / 2**30:,.0f} GiB")
-
-
-def _copy_file(folder: int, name: str, target: Path, bounds: Bounds) -> None:
-    """Copy the file `name` of the folder with this descriptor, and its time of change."""
+    Raises:
+        BadInput: they are too many.
+    """
     with open_plain(name, folder=folder) as reading, target.open("xb") as writing:
         status = os.fstat(reading.fileno())
         while chunk := reading.read(_CHUNK_BYTES):
-            bounds.add(len(chunk))
+            size_bytes += len(chunk)
+            if size_bytes > limits.RUN_BYTES:
+                raise BadInput(f"its files hold more than {limits.RUN_BYTES / 2**30:,.0f} GiB")
             writing.write(chunk)
         writing.flush()
         os.utime(writing.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
         os.fsync(writing.fileno())
+    return size_bytes

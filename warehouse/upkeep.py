@@ -1,10 +1,11 @@
 """Keeping a warehouse for years: backups, space, schema version, and its journal replayed."""
 
+import itertools
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,15 +20,6 @@ from warehouse.journal import NOT_LOADED, TABLES, Columns, LoggedEntry, Position
 from warehouse.landing import REASON
 from warehouse.publication import copy, migrate, publish
 from warehouse.records import BadInput, StepcastError
-
-
-@dataclass(frozen=True)
-class Migration:
-    """Schema versions before and after, and the copy from before; None where nothing changed."""
-
-    before: int
-    after: int
-    backup: Path | None
 
 
 @contextmanager
@@ -95,8 +87,10 @@ def compact(home: Path, *, patience_s: float = PATIENCE_S) -> tuple[int, int]:
     return before, main.stat().st_size
 
 
-def migrate_now(home: Path, *, patience_s: float = PATIENCE_S) -> Migration:
+def migrate_now(home: Path, *, patience_s: float = PATIENCE_S) -> tuple[int, int, Path | None]:
     """Bring the warehouse's schema up to date, after a backup, and publish it.
+
+    Returns the versions before and after, and the copy from before; None where nothing changed.
 
     Raises:
         BadInput: newer code made it.
@@ -108,10 +102,12 @@ def migrate_now(home: Path, *, patience_s: float = PATIENCE_S) -> Migration:
     return done
 
 
-def bring_up_to_date(connection: duckdb.DuckDBPyConnection, main: Path) -> Migration:
+def bring_up_to_date(
+    connection: duckdb.DuckDBPyConnection, main: Path
+) -> tuple[int, int, Path | None]:
     """Apply the migrations that `main` lacks; before the first, copy it to backups/ beside it.
 
-    Then bring it and its journal together.
+    Then bring it and its journal together. Returns what `migrate_now` does.
     """
     copies: list[Path] = []
 
@@ -120,7 +116,7 @@ def bring_up_to_date(connection: duckdb.DuckDBPyConnection, main: Path) -> Migra
 
     before, after = migrate(connection, before_change=keep)
     reconcile(connection, main.parent)
-    return Migration(before, after, copies[0] if copies else None)
+    return before, after, copies[0] if copies else None
 
 
 def drop_spilled(main: Path) -> None:
@@ -158,7 +154,7 @@ def _backup(connection: duckdb.DuckDBPyConnection, main: Path, folder: Path) -> 
             copy(main, fresh, failure)
             sync(fresh)
             _check_same_rows(connection, fresh)
-            target = _named(folder)
+            target = _with_time(folder, "warehouse-", ".duckdb")
             os.rename(fresh, target)
         sync(folder)
     except OSError as error:
@@ -166,10 +162,10 @@ def _backup(connection: duckdb.DuckDBPyConnection, main: Path, folder: Path) -> 
     return target
 
 
-def _named(folder: Path) -> Path:
+def _with_time(folder: Path, before: str, after: str = "") -> Path:
     """Return a name with the time, also where the clock has shown that time before."""
-    stem = f"{datetime.now(UTC):warehouse-%Y%m%dT%H%M%SZ}"
-    names = (f"{stem}{f'-{count}' if count > 1 else ''}.duckdb" for count in range(1, 10_000))
+    stem = f"{before}{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    names = (f"{stem}{f'-{count}' if count > 1 else ''}{after}" for count in itertools.count(1))
     return next(folder / name for name in names if not (folder / name).exists())
 
 
@@ -287,9 +283,7 @@ def set_aside(home: Path, paths: list[Path], why: str) -> Path:
     Raises:
         OSError: the machine cannot.
     """
-    stem = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-    names = (f"{stem}{f'-{count}' if count > 1 else ''}" for count in range(1, 10_000))
-    target = next(home / DAMAGED / name for name in names if not (home / DAMAGED / name).exists())
+    target = _with_time(home / DAMAGED, "")
     target.mkdir(parents=True)
     for path in paths:
         if path.exists():

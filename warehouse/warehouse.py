@@ -22,20 +22,19 @@ from warehouse import seal as sealed_forecasts
 from warehouse.connection import (
     PATIENCE_S,
     connect,
+    explanation,
     first_line,
     is_damage,
     presence,
     run,
-    with_place,
 )
 from warehouse.durable_files import remove, sweep, write_bytes
 from warehouse.home import HISTORY, MAIN
-from warehouse.landing import SCHEMAS
 from warehouse.ledger import FitRecord
 from warehouse.loader import LoadReport
 from warehouse.publication import ensure_warehouse, open_published, publish
 from warehouse.records import Backend, BadInput, Prediction, Price, Recommendation, Scenario
-from warehouse.tables import one_line
+from warehouse.tables import SCHEMAS, one_line
 from warehouse.upkeep import bring_up_to_date, drop_spilled
 
 QUERIES = Path(__file__).parent / "queries"
@@ -60,6 +59,9 @@ class Warehouse:
     Every method opens the database, works and closes it; one that finds it held by another
     process waits up to `patience_s` seconds and then raises WarehouseBusy.
     """
+
+    _records = True
+    """Whether what it is asked to record is kept; else it is named as if it were."""
 
     def __init__(self, home: Path, *, patience_s: float = PATIENCE_S) -> None:
         self.home = home
@@ -124,7 +126,7 @@ class Warehouse:
 
     def record_fit(self, *fits: FitRecord) -> None:
         """Write fits, unless they are there already."""
-        if not fits:
+        if not fits or not self._records:
             return
         with self._changing() as connection:
             for fit in fits:
@@ -132,6 +134,8 @@ class Warehouse:
 
     def record_predictions(self, predictions: Sequence[Prediction]) -> int:
         """Append predictions to the ledger and return how many were new."""
+        if not self._records:
+            return 0
         with self._changing() as connection:
             return ledger.record_predictions(connection, predictions)
 
@@ -146,6 +150,8 @@ class Warehouse:
 
         Fits and sets of prices are written unless they are there already.
         """
+        if not self._records:
+            return 0
         with self._changing() as connection:
             for fit in fits:
                 ledger.record_fit(connection, fit)
@@ -156,11 +162,15 @@ class Warehouse:
 
     def record_prices(self, prices: Sequence[Price]) -> str:
         """Keep a set of prices and return the id that predictions name it by."""
+        if not self._records:
+            return ledger.price_snapshot(prices)
         with self._changing() as connection:
             return ledger.record_prices(connection, prices)
 
     def record_recommendation(self, recommendation: Recommendation) -> str:
         """Append a recommendation to the ledger, unless it is there, and return its id."""
+        if not self._records:
+            return ledger.recommendation_id(recommendation)
         with self._changing() as connection:
             return ledger.record_recommendation(connection, recommendation)
 
@@ -366,7 +376,7 @@ def stream(
         except duckdb.Error as error:
             if is_damage(error):
                 raise
-            raise BadInput(with_place(error)) from error
+            raise BadInput(explanation(error)) from error
         except MemoryError:
             raise
         except (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipelines.cli.tables import print_table, print_text
+from pipelines.cli.tables import print_table, print_text, tell
 from warehouse.records import BadInput
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def bench(
     benchmark = read_benchmark(name)
     if page is not None:
         _check_page(name, page)
-    outcome = benchmark.run(dict(map(_size, sizes or ())), _say)
+    outcome = benchmark.run(dict(map(_size, sizes or ())), tell)
     if page is not None:
         from reports import accuracy_page
 
@@ -89,7 +89,3 @@ def _size(text: str) -> tuple[str, int]:
     if not number.isdecimal():
         raise BadInput(f"--set {text}: expected SIZE=NUMBER, such as members=1000")
     return name, int(number)
-
-
-def _say(line: str) -> None:
-    typer.echo(line, err=True)

@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any
 
 import polars as pl
@@ -17,18 +16,17 @@ import typer
 from pipelines.cli.query import Form, history_here
 from pipelines.cli.tables import TableColumn, print_frame, print_rows, print_text
 from reports.wording import percent
-from studies.messages import count
+from studies.messages import count, name_some
 from warehouse.records import BadInput
 
 GRAMMAR = {
     "round": "round:STUDY, round:STUDY/2 or round:STUDY/2..4",
     "date": "date:2026, date:2026-10, date:2026-10-31 or date:2026-10-01..2026-10-15 (UTC)",
     "type": "type:NODE_TYPE",
-    "software": "software:NAME=VERSION, for example software:torch=2.9",
-    "code": "code:VERSION, as git calls the code that measured",
 }
-_DAY = re.compile(r"(\d{4})(?:-(\d{2}))?(?:-(\d{2}))?", re.ASCII)
-_MOST_NAMED, _MOST_ROWS = 12, 40
+_DAY = r"\d{4}(-\d\d){0,2}"
+_DATES = re.compile(rf"{_DAY}|{_DAY}\.\.|\.\.{_DAY}|{_DAY}\.\.{_DAY}", re.ASCII)
+_MOST_ROWS = 40
 
 
 @dataclass(frozen=True)
@@ -70,25 +68,6 @@ def select_both(base: str, other: str, runs: pl.DataFrame) -> tuple[RunSelection
     return sides
 
 
-def difference(sides: Sequence[RunSelection]) -> str:
-    """Return in words why no figure of one side has a counterpart on the other.
-
-    Comparable are figures of one probe, scenario, settings, backend and host.
-    """
-    for column, what in (("backend", "backends"), ("host_id", "hosts"), ("probe", "probes")):
-        base, other = (set(side.runs[column].unique()) for side in sides)
-        if base.isdisjoint(other):
-            return f"the sides are of different {what} ({_named(base)}; {_named(other)})"
-    base, other = (set(side.runs["scenario_id"].drop_nulls().unique()) for side in sides)
-    if base and other and base.isdisjoint(other):
-        return "the sides have no scenario in common"
-    return "no scenario was measured on both sides with equal settings, backend and host"
-
-
-def _named(names: set[str]) -> str:
-    return _listed(sorted(names))
-
-
 def select_side(text: str, runs: pl.DataFrame) -> RunSelection:
     """Return the runs that a selector means.
 
@@ -96,25 +75,25 @@ def select_side(text: str, runs: pl.DataFrame) -> RunSelection:
         BadInput: it is wrong, or means no run; the message names what there is.
     """
     kinds, selected = [], runs
-    for part in text.split(","):
-        kind, colon, value = part.strip().partition(":")
+    for part in map(str.strip, text.split(",")):
+        kind, colon, value = part.partition(":")
         if kind not in GRAMMAR or not colon or not value:
             raise BadInput(
-                f"{text!r}: {part.strip()!r} selects nothing; write {'; '.join(GRAMMAR.values())}; "
+                f"{text!r}: {part!r} selects nothing; write {'; '.join(GRAMMAR.values())}; "
                 "join several by commas"
             )
         kinds.append(kind)
-        chosen = selected.filter(_FILTERS[kind](part.strip(), value))
+        chosen = selected.filter(_FILTERS[kind](value))
         if chosen.is_empty():
-            beside = (
-                "" if selected.height == runs.height else ", of what the parts before it select"
+            raise BadInput(
+                f"no run is of {part}{' too' * (selected.height < runs.height)}; "
+                f"{_what_exists(kind, selected)}"
             )
-            raise BadInput(f"no run is of {part.strip()}{beside}; {_what_exists(kind, selected)}")
         selected = chosen
     return RunSelection(text, frozenset(kinds), selected)
 
 
-def _of_round(part: str, value: str) -> pl.Expr:
+def _of_round(value: str) -> pl.Expr:
     # Names of studies of a fleet have slashes.
     study, slash, rounds = value.rpartition("/")
     if not slash or not re.fullmatch(r"\d+(\.\.\d+)?", rounds, re.ASCII):
@@ -124,60 +103,23 @@ def _of_round(part: str, value: str) -> pl.Expr:
     return (pl.col("study") == study) & chosen
 
 
-def _of_date(part: str, value: str) -> pl.Expr:
+def _of_date(value: str) -> pl.Expr:
+    if not _DATES.fullmatch(value):
+        raise BadInput(f"date:{value} is no date; write {GRAMMAR['date']}")
     first, dots, last = value.partition("..")
-    began = pl.lit(True) if dots and not first else pl.col("started_at") >= _span(part, first)[0]
-    until = last if dots else first
-    return began & (pl.lit(True) if not until else pl.col("started_at") < _span(part, until)[1])
+    last = last if dots else first
+    day = pl.col("started_at").dt.strftime("%Y-%m-%d")
+    return (day >= first) & (day.str.slice(0, len(last)) <= last)
 
 
-def _span(part: str, text: str) -> tuple[datetime, datetime]:
-    """Return where a year, month or day begins, and where the next one does, UTC."""
-    match = _DAY.fullmatch(text)
-    if match is None:
-        raise BadInput(f"{part}: {text!r} is no date; write {GRAMMAR['date']}")
-    year, month, day = (None if group is None else int(group) for group in match.groups())
-    try:
-        assert year is not None
-        first = date(year, month or 1, day or 1)
-        if day is not None:
-            after = first + timedelta(days=1)
-        elif month is not None:
-            after = date(year + month // 12, month % 12 + 1, 1)
-        else:
-            after = date(year + 1, 1, 1)
-    except (ValueError, OverflowError) as error:
-        raise BadInput(f"{part}: there is no date {text}: {error}") from error
-    begin, end = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (first, after))
-    return begin, end
-
-
-def _of_type(part: str, value: str) -> pl.Expr:
+def _of_type(value: str) -> pl.Expr:
     return pl.col("node_type") == value
 
 
-def _of_software(part: str, value: str) -> pl.Expr:
-    name, equals, version = value.partition("=")
-    if not equals or not version:
-        raise BadInput(f"{part}: expected {GRAMMAR['software']}")
-
-    def is_it(software: str) -> bool:
-        installed = str(json.loads(software).get(name, ""))
-        return installed == version or installed.startswith((f"{version}.", f"{version}+"))
-
-    return pl.col("software").map_elements(is_it, return_dtype=pl.Boolean)
-
-
-def _of_code(part: str, value: str) -> pl.Expr:
-    return pl.col("code_version") == value
-
-
-_FILTERS: dict[str, Callable[[str, str], pl.Expr]] = {
+_FILTERS: dict[str, Callable[[str], pl.Expr]] = {
     "round": _of_round,
     "date": _of_date,
     "type": _of_type,
-    "software": _of_software,
-    "code": _of_code,
 }
 
 
@@ -189,28 +131,12 @@ def _what_exists(kind: str, runs: pl.DataFrame) -> str:
     if kind == "round":
         rounds = runs.group_by("study").agg(pl.col("repeat").max()).sort("study").rows()
         names = [f"{study}/{last}" for study, last in rounds]
-        return f"the newest round of each study is {_listed(names)}"
-    if kind == "software":
-        environments = [json.loads(text) for text in runs["software"].unique()]
-        names = sorted(
-            {f"{name}={version}" for software in environments for name, version in software.items()}
-        )
-        return f"there is {_listed(names)}"
-    column, what = {"type": ("node_type", "types"), "code": ("code_version", "versions")}[kind]
-    names = sorted(runs[column].drop_nulls().unique())
-    if not names:
-        return f"the runs tell of no {what}: they are from before runs kept it"
-    return f"the {what} are {_listed(names)}"
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+        return f"the newest round of each study is {name_some(names)}"
+    return f"the types are {name_some(sorted(runs['node_type'].drop_nulls().unique()))}"
 
 
 MUCH = 3.0
 """How many times the noise floor is marked twice."""
-_SMALL = 0.05
 _COLUMNS = (
     TableColumn("configuration", is_heading=True),
     TableColumn("metric"),
@@ -225,13 +151,12 @@ _Row = Mapping[str, Any]
 def compare(
     base: Annotated[str, typer.Argument(help="What is compared with, as KIND:VALUE.")],
     other: Annotated[str, typer.Argument(help="What is compared, as KIND:VALUE.")],
-    metric: Annotated[str | None, typer.Option(help="Only this metric.")] = None,
     form: Form = "table",
 ) -> None:
     """Show what differs between two sides of the history by more than noise.
 
-    A side is round:STUDY/2, round:STUDY/2..4, date:2026-10, date:2026-10-01..2026-10-15,
-    type:NODE_TYPE, software:torch=2.9 or code:VERSION; parts joined by commas all have to hold.
+    A side is round:STUDY/2, round:STUDY/2..4, date:2026-10, date:2026-10-01..2026-10-15 or
+    type:NODE_TYPE; parts joined by commas all have to hold.
 
     Only figures of equal configuration are compared: same probe, scenario, settings, backend and
     host. Between two node types, all but the type of the workers is equal.
@@ -241,7 +166,7 @@ def compare(
 
     Example: stepcast compare round:demo/1 round:demo/2
 
-    Example: stepcast compare type:emu.avx2.s15 type:emu.avx512.s15 --metric step_time_s
+    Example: stepcast compare type:emu.avx2.s15 type:emu.avx512.s15
 
     Example: stepcast compare date:2026-10 date:2026-11 --format csv
     """
@@ -254,83 +179,51 @@ def compare(
         other=json.dumps(sides[1].run_ids),
         between_types=between_types,
     )
-    if metric is not None:
-        rows = _of_metric(rows, metric)
     if form == "table":
         _print(rows, sides, between_types=between_types)
     else:
         print_frame(rows, form)
 
 
-def _of_metric(rows: pl.DataFrame, metric: str) -> pl.DataFrame:
-    """Return the rows of a metric.
-
-    Raises:
-        BadInput: neither side has it.
-    """
-    known = sorted(rows["metric"].unique())
-    if metric not in known:
-        raise BadInput(f"--metric {metric}: neither side has it; they have {', '.join(known)}")
-    return rows.filter(metric=metric)
-
-
 def _print(rows: pl.DataFrame, sides: Sequence[RunSelection], *, between_types: bool) -> None:
     for title, side in zip(("base", "other"), sides, strict=True):
-        began, ended = (f"{time:%Y-%m-%d %H:%M}" for time in _first_and_last(side))
-        print_text(f"{title:<6}{side.text}: {count(len(side.run_ids), 'run')}, {began} to {ended}")
+        times = side.runs["started_at"].dt.strftime("%Y-%m-%d %H:%M").sort()
+        runs = count(len(side.run_ids), "run")
+        print_text(f"{title:<6}{side.text}: {runs}, {times[0]} to {times[-1]}")
     comparable = rows.filter(pl.col("base").is_not_null() & pl.col("other").is_not_null())
     if comparable.height:
         shown = comparable.head(_MOST_ROWS).to_dicts()
-        print_rows(_COLUMNS, _cells(shown, between_types=between_types))
+        print_rows(_COLUMNS, [_cells(row, between_types=between_types) for row in shown])
         print_text("* differs by more than its noise floor   ** by more than three times that")
         print_text("noise floor: n runs forecast by their repeats, or n windows within runs (w)")
     else:
-        print_text(f"Nothing can be compared: {difference(sides)}.")
+        print_text(
+            "Nothing can be compared: no scenario was measured on both sides by one probe with "
+            "equal settings, backend and host."
+        )
     print_text(closing_line(rows, comparable))
     if comparable.height > _MOST_ROWS:
         print_text(f"{comparable.height - _MOST_ROWS} more rows: --format csv")
 
 
-def _first_and_last(side: RunSelection) -> tuple[Any, Any]:
-    return side.runs["started_at"].min(), side.runs["started_at"].max()
-
-
-def _cells(rows: Sequence[_Row], *, between_types: bool) -> list[list[str]]:
-    return [
-        [
-            _configuration(row, between_types=between_types),
-            f"{row['metric']}, {row['unit']}",
-            f"{row['base']:.4g}",
-            f"{row['other']:.4g}",
-            f"{_percent(row['difference_percent'], signed=True)} {_mark(row)}".rstrip(),
-            _noise(row),
-        ]
-        for row in rows
-    ]
-
-
-def _configuration(row: _Row, *, between_types: bool) -> str:
-    """Name a configuration; between two node types, without the type."""
-    label, node_type = row["label"], row["node_type"]
+def _cells(row: _Row, *, between_types: bool) -> list[str]:
+    """Return a row of the table; between two node types, configurations have no type."""
+    label, node_type, noise = row["label"], row["node_type"], "unknown"
     if between_types:
         label = label.replace(node_type, "nodes")
     elif node_type is not None and node_type not in label:
         label = f"{label}, {node_type}"
-    return f"{label}: {row['point']}" if row["point"] else label
-
-
-def _noise(row: _Row) -> str:
-    if row["noise_percent"] is None:
-        return "unknown"
-    within = "w" if row["noise_of"] == "windows" else ""
-    return f"{_percent(row['noise_percent'])} (n = {row['noise_n']}{within})"
-
-
-def _percent(value: float | None, *, signed: bool = False) -> str:
-    """Return a percentage; what rounds to nothing keeps a digit that is not 0."""
-    if value is None or value == 0 or abs(value) >= _SMALL:
-        return percent(value, signed=signed)
-    return f"{value:{'+' if signed else ''}.1g} %".replace("-", "−")
+    if row["noise_percent"] is not None:
+        within = "w" if row["noise_of"] == "windows" else ""
+        noise = f"{percent(row['noise_percent'])} (n = {row['noise_n']}{within})"
+    return [
+        f"{label}: {row['point']}" if row["point"] else label,
+        f"{row['metric']}, {row['unit']}",
+        f"{row['base']:.4g}",
+        f"{row['other']:.4g}",
+        f"{percent(row['difference_percent'], signed=True)} {_mark(row)}".rstrip(),
+        noise,
+    ]
 
 
 def _mark(row: _Row) -> str:
@@ -343,16 +236,12 @@ def _mark(row: _Row) -> str:
 def closing_line(rows: pl.DataFrame, comparable: pl.DataFrame) -> str:
     """Say how many figures differ by more than their noise, and how many could not be compared."""
     marks = [_mark(row) for row in comparable.to_dicts()]
-    unknown = comparable["is_larger"].null_count()
-    alone = [rows[side].is_not_null().sum() - comparable.height for side in ("base", "other")]
-    clauses = [
+    line = (
         f"More than the noise floor separates {len(marks) - marks.count('')} of "
         f"{count(comparable.height, 'figure')}, more than three times that {marks.count('**')}"
-    ]
-    if unknown:
-        clauses.append(f"for {unknown} the noise floor is unknown")
-    if any(alone):
-        clauses.append(
-            f"without counterpart are {sum(alone)} ({alone[0]} of base, {alone[1]} of other)"
-        )
-    return "; ".join(clauses) + "."
+    )
+    if unknown := comparable["is_larger"].null_count():
+        line += f"; for {unknown} the noise floor is unknown"
+    if alone := rows.height - comparable.height:
+        line += f"; without counterpart are {alone}"
+    return f"{line}."

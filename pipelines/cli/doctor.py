@@ -1,14 +1,11 @@
 """`stepcast doctor`: what this machine can do, what is missing, and the command that mends it."""
 
 import os
-import platform
 import re
 import shutil
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 
 from pipelines.cli.tables import TableColumn, print_rows
@@ -17,6 +14,7 @@ from profilers.clusters import cgroups, choose_backend, netns, open_cluster, own
 from profilers.clusters.fleet import fleet_file, has_fleet, read_fleet
 from profilers.clusters.node_types import node_group, node_types
 from profilers.steady import host, hostlock
+from studies.messages import name_some
 from warehouse.extras import has_extra
 from warehouse.home import is_checkout
 from warehouse.records import MissingTool, StepcastError
@@ -36,10 +34,6 @@ _TOOLS = {
 }
 """Programs, with their Debian package and what needs them."""
 _ESSENTIAL_TOOLS = {"setpriv", "iperf3"}
-_MODULES = (
-    "duckdb matplotlib numpy pandas polars pyarrow pydantic rich scipy statsmodels tenacity torch "
-    "typer xgboost yaml"
-).split()
 _EXTRAS = {
     "dagster": "run, demo, fleet, ui",
     "tensorflow": "demo, networks of TensorFlow, Keras models",
@@ -64,8 +58,6 @@ def examine() -> list[HostFinding]:
     """Look at this machine by trying; leaves nothing behind and needs no special rights."""
     namespaces = _network_namespaces()
     return [
-        _python(),
-        _packages(),
         *map(_extra, _EXTRAS),
         _locked_versions(),
         _cores(),
@@ -76,7 +68,6 @@ def examine() -> list[HostFinding]:
         *(_tool(name) for name in _TOOLS),
         namespaces,
         _shaped_links(namespaces.ok),
-        _congestion_control(),
         _control_group("cpu", "CPU shares"),
         _control_group("memory", "memory limits"),
         _leftovers(),  # before the backend: its trial cluster removes them
@@ -93,24 +84,16 @@ def exit_code(findings: Sequence[HostFinding]) -> int:
 
 def print_findings(findings: Sequence[HostFinding]) -> None:
     """Print the findings, with what to do about those that are not as they should."""
-    columns = [
-        TableColumn("", colours={"ok": "green", "warn": "yellow", "no": "red"}),
-        TableColumn("what"),
-        TableColumn("found"),
-        TableColumn("needed for"),
-        TableColumn("to mend"),
-    ]
+    titles = ("", "what", "found", "needed for", "to mend")
     rows = [
         [
             "ok" if finding.ok else "no" if finding.essential else "warn",
-            finding.name,
-            finding.found,
-            finding.needed_for,
+            *(finding.name, finding.found, finding.needed_for),
             "" if finding.ok else finding.mend,
         ]
         for finding in findings
     ]
-    print_rows(columns, rows)
+    print_rows([TableColumn(title) for title in titles], rows)
 
 
 def version_differences(lock: str, installed: Callable[[str], str | None]) -> list[str]:
@@ -124,39 +107,19 @@ def version_differences(lock: str, installed: Callable[[str], str | None]) -> li
     return [f"{name} {versions[name]}, not {pin}" for name, pin in pins if versions[name] != pin]
 
 
-def _python() -> HostFinding:
-    ok = sys.version_info >= (3, 11)
-    mend = "make setup PYTHON=<a Python 3.11 or later>"
-    return HostFinding("Python", ok, platform.python_version(), "everything (3.11+)", mend, True)
-
-
-def _packages() -> HostFinding:
-    absent = [name for name in _MODULES if find_spec(name) is None]
-    state = f"cannot be imported: {', '.join(absent)}" if absent else f"all {len(_MODULES)} there"
-    return HostFinding("Python packages", not absent, state, "everything", "make setup", True)
-
-
 def _extra(name: str) -> HostFinding:
-    state, mend = (
-        ("there" if has_extra(name) else "not installed"),
-        f"pip install 'stepcast[{name}]'",
-    )
-    return HostFinding(f"extra {name}", has_extra(name), state, _EXTRAS[name], mend)
+    has, mend = has_extra(name), f"pip install 'stepcast[{name}]'"
+    state = "there" if has else "not installed"
+    return HostFinding(f"extra {name}", has, state, _EXTRAS[name], mend)
 
 
 def _locked_versions() -> HostFinding:
+    name, use = "locked versions", "repeatable runs"
     if not is_checkout():
-        state = "installed as a package: versions are what pip chose"
-        return HostFinding("locked versions", True, state, "repeatable runs")
-    try:
-        different = version_differences(LOCK_FILE.read_text(), _installed_version)
-    except OSError as error:
-        different = [f"{LOCK_FILE}: {error.strerror}"]
-    state = "; ".join(different[:5]) or "as in requirements.lock"
-    more = f" and {len(different) - 5} more" if len(different) > 5 else ""
-    return HostFinding(
-        "locked versions", not different, state + more, "repeatable runs", "make setup"
-    )
+        return HostFinding(name, True, "installed as a package: versions are what pip chose", use)
+    different = version_differences(LOCK_FILE.read_text(), _installed_version)
+    state = name_some(different) or "as in requirements.lock"
+    return HostFinding(name, not different, state, use, "make setup")
 
 
 def _installed_version(name: str) -> str | None:
@@ -216,27 +179,27 @@ def _aws_credentials() -> HostFinding:
 
     mend = "`aws configure`, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     try:
-        session = Session()
-        resolver = create_credential_resolver(session)
+        resolver = create_credential_resolver(Session())
         # Instances ask their metadata service, which elsewhere makes everybody wait.
         for remote in ("iam-role", "container-role"):
             resolver.remove(remote)
         credentials = resolver.load_credentials()
     except BotoCoreError as error:
         return HostFinding(name, False, f"{error}"[:160], use, mend)
-    if credentials is None:
-        wanted = has_fleet() and read_fleet().ec2 is not None
-        return HostFinding(name, not wanted, "none (an instance's role is not asked)", use, mend)
-    return HostFinding(name, True, f"from {credentials.method}", use)
+    if credentials is not None:
+        return HostFinding(name, True, f"from {credentials.method}", use)
+    wanted = has_fleet() and read_fleet().ec2 is not None
+    return HostFinding(name, not wanted, "none (an instance's role is not asked)", use, mend)
 
 
 def _tool(name: str) -> HostFinding:
     package, use = _TOOLS[name]
-    path, mend = shutil.which(name), f"apt-get install {package} (as root)"
-    if path is None and (hidden := shutil.which(name, path="/usr/sbin:/sbin")):
-        mend = f"export PATH=$PATH:{os.path.dirname(hidden)}"
+    # Debian keeps some where only root looks.
+    path = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
+    mend = f"apt-get install {package} (as root), or put it on the PATH"
+    is_on_path = shutil.which(name) is not None
     state = path or "not on the PATH"
-    return HostFinding(name, path is not None, state, use, mend, name in _ESSENTIAL_TOOLS)
+    return HostFinding(name, is_on_path, state, use, mend, name in _ESSENTIAL_TOOLS)
 
 
 def _tried(name: str, attempt: Callable[[], str], needed_for: str, mend: str) -> HostFinding:
@@ -274,16 +237,6 @@ def _shaped_links(namespaces: bool) -> HostFinding:
     return _tried("shaped links", attempt, "emulated cluster", mend)
 
 
-def _congestion_control() -> HostFinding:
-    try:
-        listed = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().strip()
-    except OSError as error:
-        listed = str(error.strerror)
-    wanted = netns.CONGESTION_CONTROL
-    use, mend = f"fair sharing of links ({wanted})", f"modprobe tcp_{wanted} (as root)"
-    return HostFinding("congestion control", wanted in listed.split(), listed, use, mend)
-
-
 def _control_group(controller: str, use: str) -> HostFinding:
     def attempt() -> str:
         name = f"{owner.new_prefix()}-doctor"
@@ -300,11 +253,10 @@ def _control_group(controller: str, use: str) -> HostFinding:
 
 def _leftovers() -> HostFinding:
     names = {*netns.namespaces(), *cgroups.names(owner.PREFIX)}
-    own_names = {name for name in names if name.startswith(f"{owner.PREFIX}-")}
-    orphans = sorted(name for name in own_names if owner.is_orphan(name))
+    orphans = sorted(
+        name for name in names if name.startswith(f"{owner.PREFIX}-") and owner.is_orphan(name)
+    )
     state = f"of killed runs: {', '.join(orphans)}" if orphans else "none of this home"
-    if others := sum(not owner.is_orphan(name) and not owner.is_living(name) for name in own_names):
-        state += f"; {others} names of other homes, which are theirs to remove"
     return HostFinding("leftovers", not orphans, state, "a quiet host", "stepcast reap")
 
 

@@ -17,12 +17,12 @@ from fleet.schedule import AgendaItem, Visits, agenda, visits, watches
 from fleet.status import status
 from forecasting.study_checks import check_study, chosen_backend
 from pipelines.cli.errors import explain
-from pipelines.cli.money import check_cap, confirm_spending
-from pipelines.cli.tables import format_duration, print_table, print_text
+from pipelines.cli.money import confirm_spending
+from pipelines.cli.tables import format_duration, print_table, print_text, tell
 from profilers.clusters.node_types import node_group
 from profilers.record_file import fault
 from studies.plan import tasks
-from studies.renting import allowance, estimate
+from studies.renting import allowance, check_capped, estimate
 from warehouse.child_process import bound
 from warehouse.history import known_runs
 from warehouse.home import CHECKOUT, home
@@ -47,7 +47,7 @@ def add(fields: Mapping[str, object], *, yes: bool = False) -> None:
     except ValidationError as error:
         raise BadInput(fault(error, Member)) from None
     rents = member.backend == "ec2"
-    check_cap("ec2" if rents else chosen_backend(member.backend)[0], member.max_usd)
+    check_capped("ec2" if rents else chosen_backend(member.backend)[0], member.max_usd)
     node_group("worker", member.node_type, 1)
     known = known_runs(place)
     all_visits = [visits(member, known), *([watches(member, known)] if member.watched else [])]
@@ -155,7 +155,7 @@ def _run_due(place: Path, *, watch: bool) -> None:
             except Exception as error:
                 # One that fails takes no other with it; all of them are told at the end.
                 failed.append(f"{item.member.node_type}: {explain(error)[1]}")
-                print_text(failed[-1], err=True)
+                tell(failed[-1])
     if not made:
         soonest = min((item.due.next for item in items), default=None)
         when = "the fleet has no members" if soonest is None else _until(soonest)
@@ -190,7 +190,7 @@ def switch(*, on: bool) -> None:
 
 def _visit(item: AgendaItem, place: Path) -> None:
     from pipelines import dagster_history, execution
-    from pipelines.cli.progress import show_progress
+    from pipelines.cli.progress import LineProgress
     from pipelines.fleet import keep_partitions
 
     if item.visits is None:
@@ -204,8 +204,7 @@ def _visit(item: AgendaItem, place: Path) -> None:
     )
     with dagster_history.instance(place) as instance:
         keep_partitions(instance, read_members(place))
-        with show_progress(ahead) as progress:
-            execution.execute_item(instance, item, progress)
+        execution.execute_item(instance, item, LineProgress(ahead))
     print_text(f"{item.member.node_type}: done")
 
 

@@ -3,76 +3,71 @@
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import polars as pl
 import typer
 
-from pipelines.cli.picture import check_picture, write_picture
 from pipelines.cli.query import Form, history_here
 from pipelines.cli.tables import TableColumn, print_frame, print_rows, print_text
 from reports.wording import percent
-from studies.messages import count
+from studies.messages import count, name_some
 from studies.run_settings import CODE_VERSION, COMMAND, KEY
 from warehouse.history import PublishedHistory
 from warehouse.landing import ARTEFACTS
 from warehouse.records import BadInput
 from warehouse.warehouse import Warehouse
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
-_MOST_PANELS = 8
 _KEYS = ("comparable_id", "metric", "point")
-_LISTED = 12
 _MOST_SHOWN = 10
 
 
 def history(
     configuration: Annotated[
         str | None,
-        typer.Argument(help="Words of its name: network, probe, study, point; its id; a run."),
-    ] = None,
-    metric: Annotated[str | None, typer.Option(help="Only this metric.")] = None,
-    node_type: Annotated[str | None, typer.Option("--type", help="Only this node type.")] = None,
-    picture: Annotated[
-        Path | None, typer.Option(help=f"Draw at most {_MOST_PANELS} figures, .png or .svg.")
+        typer.Argument(
+            help="Words of its name: network, probe, node type, metric, study; its id; a run."
+        ),
     ] = None,
     form: Form = "table",
 ) -> None:
     """Show what a configuration gave over time, run by run.
 
-    All words have to be in its name: `small_cnn W=2`. Runs are comparable if probe, scenario,
-    settings, backend and host are equal. Every row names its run. Given a run (the end of its name
-    is enough): how it was made: command, configuration, environment, host, price, artefacts.
+    All words have to be in its name: `small_cnn W=2 step_time_s`. Runs are comparable if probe,
+    scenario, settings, backend and host are equal. Every row names its run. Given a run (the end of
+    its name is enough): how it was made: command, configuration, environment, host, price,
+    artefacts.
 
-    Example: stepcast history "small_cnn W=2" --metric throughput_steps_per_s --picture w2.png
+    Example: stepcast history "small_cnn W=2 throughput_steps_per_s"
 
-    Example: stepcast history links --type emu.avx2.s15
+    Example: stepcast history "links emu.avx2.s15"
 
     Example: stepcast history 20261121T140234-links-140f6f5a
     """
-    check_picture(picture)
     warehouse = history_here()
     if (run_id := _run_named(warehouse, configuration)) is not None:
         for line in lines_of(warehouse, run_id):
             print_text(line)
         return
-    rows = warehouse.query("figures", words=configuration, metric=metric, node_type=node_type)
+    rows = warehouse.query("figures", words=configuration)
     if rows.is_empty():
-        raise BadInput(_nothing(warehouse, configuration, metric, node_type))
-    series = [figure for _, figure in rows.group_by(_KEYS, maintain_order=True)]
+        known = warehouse.query("figures")["label"].unique().sort()
+        names = list(dict.fromkeys(label.split()[0].rstrip(",") for label in known))
+        raise BadInput(
+            f"no figure has all words of {configuration!r}; there are figures of {name_some(names)}"
+            if names
+            else "nothing has been measured in this home yet"
+        )
     if form != "table":
         print_frame(rows, form)
-    else:
-        for figure in series[:_MOST_SHOWN]:
-            _print(figure)
-        print_text(f"{count(len(series), 'figure')} of {count(_runs(rows), 'run')}")
-        if len(series) > _MOST_SHOWN:
-            print_text(f"{len(series) - _MOST_SHOWN} more: give more words, or --format csv")
-        print_text("stepcast history RUN: how a run was made")
-    write_picture(picture, lambda: _drawn(series))
+        return
+    series = [figure for _, figure in rows.group_by(_KEYS, maintain_order=True)]
+    for figure in series[:_MOST_SHOWN]:
+        _print(figure)
+    print_text(f"{count(len(series), 'figure')} of {count(rows['run_id'].n_unique(), 'run')}")
+    if len(series) > _MOST_SHOWN:
+        print_text(f"{len(series) - _MOST_SHOWN} more: give more words, or --format csv")
+    print_text("stepcast history RUN: how a run was made")
 
 
 def _run_named(warehouse: PublishedHistory, text: str | None) -> str | None:
@@ -83,50 +78,14 @@ def _run_named(warehouse: PublishedHistory, text: str | None) -> str | None:
     return text if text in runs else runs[0] if len(runs) == 1 else None
 
 
-def _runs(rows: pl.DataFrame) -> int:
-    return rows["run_id"].n_unique()
-
-
-def _nothing(
-    warehouse: PublishedHistory,
-    configuration: str | None,
-    metric: str | None,
-    node_type: str | None,
-) -> str:
-    """Say that nothing was found, and what there is of what was asked for."""
-    known = warehouse.query("figures").unique(["label", "metric", "node_type"])
-    if known.is_empty():
-        return "nothing has been measured in this home yet"
-    filters = {"metric": metric, "node_type": node_type}
-    for column, value in filters.items():
-        names = sorted(known[column].drop_nulls().unique())
-        if value is not None and value not in names:
-            return f"no run has {column.replace('_', ' ')} {value}; there is {_listed(names)}"
-    return (
-        f"no figure has all words of {configuration!r} with these options; there are figures of "
-        f"{_listed(sorted({label.split()[0].rstrip(',') for label in known['label']}))}"
-    )
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - _LISTED
-    return "; ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _title(rows: pl.DataFrame) -> str:
-    row = rows.row(0, named=True)
-    parts = [row["label"], row["point"], row["metric"]]
-    if row["node_type"] is not None and row["node_type"] not in row["label"]:
-        parts.insert(1, row["node_type"])
-    return ", ".join(filter(None, parts))
-
-
 def _print(figure: pl.DataFrame) -> None:
-    unit, key = figure["unit"][0], figure["comparable_id"][0]
+    row = figure.row(0, named=True)
+    node_type = "" if (row["node_type"] or "") in row["label"] else row["node_type"]
+    title = ", ".join(filter(None, (row["label"], node_type, row["point"], row["metric"])))
     median: float = figure.select(pl.col("value").median()).item()
-    print_text(f"{_title(figure)} ({key}): median {median:.4g} {unit}")
+    print_text(f"{title} ({row['comparable_id']}): median {median:.4g} {row['unit']}")
     columns = [
-        TableColumn(f"value, {unit}", is_number=True),
+        TableColumn(f"value, {row['unit']}", is_number=True),
         TableColumn("from median", is_number=True),
         TableColumn("gauge, µs", is_number=True),
         TableColumn("run"),
@@ -141,22 +100,6 @@ def _print(figure: pl.DataFrame) -> None:
         for row in figure.to_dicts()
     ]
     print_rows(columns, rows)
-
-
-def _drawn(series: list[pl.DataFrame]) -> "Figure":
-    """Draw figures over time.
-
-    Raises:
-        BadInput: they are too many for a picture.
-    """
-    from reports.timelines import FigureHistory, history_plot
-
-    if len(series) > _MOST_PANELS:
-        raise BadInput(
-            f"--picture: {len(series)} figures are too many, {_MOST_PANELS} are drawn at most; "
-            "narrow them down with more words, --metric or --type"
-        )
-    return history_plot([FigureHistory(_title(rows), rows["unit"][0], rows) for rows in series])
 
 
 # How a run was made.

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from pipelines.cli.tables import print_text
+from pipelines.cli.tables import print_text, tell
 
 
 def doctor() -> None:
@@ -46,7 +46,7 @@ def reap() -> None:
 
         with dagster_history.instance(home()) as instance:
             removed += [f"marked run {run_id} as failed" for run_id in free_dead_runs(instance)]
-    rented = reap_rented(home(), lambda text: print_text(text, err=True))
+    rented = reap_rented(home(), tell)
     removed += [f"ended {id_}" for id_ in rented.ended]
     print_text("\n".join(removed) or "nothing was left behind")
     if rented.left:

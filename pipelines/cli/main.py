@@ -4,7 +4,6 @@ Help of all of them rests on this table alone: what commands work with takes sec
 Errors are one line: exit 2 for the user's mistakes, 1 for ours.
 """
 
-import difflib
 import gc
 import sys
 from collections.abc import Mapping, Sequence
@@ -87,52 +86,6 @@ COMMANDS: Mapping[str, Command] = {
 """In the order of help."""
 
 
-class OptionsByName(TyperCommand):
-    """A command that says which other has an option that it lacks."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the command line.
-
-        Raises:
-            BadInput: an option is not known.
-        """
-        known = options_of(self)
-        try:
-            return super().parse_args(ctx, args)
-        except Exception as error:
-            # Only the error of an unknown option has a list of possibilities.
-            if not hasattr(error, "possibilities"):
-                raise
-            # Records take longer to import than help takes.
-            from warehouse.records import BadInput
-
-            name = str(getattr(error, "option_name", ""))
-            raise BadInput(_unknown(name, known, ctx.command.name or "")) from None
-
-
-def options_of(command: Any) -> set[str]:
-    """Return the names of a command's options."""
-    return {
-        name
-        for option in command.params
-        for name in (*option.opts, *option.secondary_opts)
-        if name.startswith("--")
-    } | {"--help"}
-
-
-def _unknown(name: str, known: set[str], command: str) -> str:
-    """Say that an option is not known, and which is meant or which command has it."""
-    close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.75)
-    others = [other for other in COMMANDS if name in options_of(load_command(other))]
-    if close:
-        hint = f"did you mean {close[0]}?"
-    elif others:
-        hint = f"`stepcast {others[0]}` has it"
-    else:
-        hint = f"it has {', '.join(sorted(known))}"
-    return f"{command} has no option {name}; {hint}"
-
-
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Ask how fast, how long and how expensive training will be": (
         "predict",
@@ -183,13 +136,11 @@ def load_command(name: str) -> Any:
     command = COMMANDS[name]
     attribute = getattr(import_module(f"pipelines.cli.{command.module}"), command.attribute)
     if isinstance(attribute, typer.Typer):
-        for info in attribute.registered_commands:
-            info.cls = OptionsByName
         group = typer.main.get_group(attribute)
         group.name = name
         return group
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.command(name, cls=OptionsByName)(attribute)
+    app.command(name)(attribute)
     return typer.main.get_command(app)
 
 
@@ -247,17 +198,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
         typer.echo(f"stepcast: {line}", err=True)
         raise SystemExit(2)
     try:
-        app(words, obj=given)
+        code = app(words, obj=given, prog_name="stepcast", standalone_mode=False)
     except Exception as error:
         if given.debug:
             raise
-        # What tells errors apart takes longer to import than help takes.
-        from pipelines.cli.errors import explain
-        from pipelines.cli.tables import print_text
+        code = _tell(error)
+    raise SystemExit(code or 0)
 
-        code, line = explain(error)
-        print_text(f"stepcast: {line}", err=True)
-        raise SystemExit(code) from None
+
+def _tell(error: Any) -> int:
+    """Print an error as one line, or help where nothing was asked; return the exit code."""
+    # Of typer's copy of click, whose names are private.
+    if hasattr(error, "format_message"):
+        text = error.format_message()
+        if not text.startswith("Usage:"):
+            text = f"stepcast: {text.rstrip('.')}; `{error.ctx.command_path} --help` says more"
+        typer.echo(text, err=True)
+        return 2
+    # What tells errors apart takes longer to import than help takes.
+    from pipelines.cli.errors import explain
+    from pipelines.cli.tables import tell
+
+    code, line = explain(error)
+    tell(f"stepcast: {line}")
+    return code
 
 
 if __name__ == "__main__":

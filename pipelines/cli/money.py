@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipelines.cli.tables import print_text
+from pipelines.cli.tables import tell
 from warehouse.records import Backend, BadInput, StepcastError
 
 if TYPE_CHECKING:
@@ -79,13 +79,6 @@ class SpendingLimit:
                 yield
             finally:
                 _bill(home, may)
-
-
-def check_cap(backend: Backend, max_usd: float | None) -> None:
-    """Refuse to rent without a cap, before anything else is done; see `studies.renting`."""
-    from studies.renting import check_capped
-
-    check_capped(backend, max_usd)
 
 
 def spending_in_words() -> str:
@@ -173,4 +166,4 @@ def _bill(home: Path, may: "Allowance") -> None:
 
 def _say(text: str) -> None:
     with suppress(OSError):  # a terminal that is gone
-        print_text(text, err=True)
+        tell(text)

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 
 def node_types(
-    gpu: Annotated[
-        str | None, typer.Option(help="Only those with this GPU: a100, h100, l4, t4 …")
-    ] = None,
+    gpu: Annotated[str | None, typer.Option(help="Only those whose GPU has this name.")] = None,
     form: Form = "table",
 ) -> None:
     """List the node types that studies can name.
@@ -64,7 +62,10 @@ def node_type_rows(
 
     # What the fleet file says of a type of the catalogue is how it is used, not what it has.
     kinds: dict[str, NodeType | FleetType] = {**catalogue.fleet_types(), **catalogue.node_types()}
-    wanted = kinds if gpu is None else _with_gpu(kinds, gpu)
+    if gpu is not None:
+        kinds = {name: kind for name, kind in kinds.items() if gpu.lower() in str(kind.gpu).lower()}
+        if not kinds:
+            raise BadInput(f"--gpu {gpu}: no node type has it; `stepcast node-types` lists all")
     prices, runs = _prices(history), _runs(history)
     return [
         {
@@ -74,7 +75,7 @@ def node_type_rows(
             "is_observed": name in prices,
             **_evidence(name, kind, runs),
         }
-        for name, kind in wanted.items()
+        for name, kind in kinds.items()
     ]
 
 
@@ -106,32 +107,6 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
-
-
-def _with_gpu(
-    kinds: "Mapping[str, NodeType | FleetType]", gpu: str
-) -> "dict[str, NodeType | FleetType]":
-    """Return the node types whose GPU has a name.
-
-    Raises:
-        BadInput: none has; the GPUs that there are stand in the line.
-    """
-    known = {
-        name: _slug(kind.gpu) if (device := _device(name, kind)) is None else device.name
-        for name, kind in kinds.items()
-        if kind.gpu is not None
-    }
-    matches = {name: kinds[name] for name, device in known.items() if _is(device, _slug(gpu))}
-    if not matches:
-        raise BadInput(
-            f"--gpu {gpu}: no node type has it; there are {', '.join(sorted(set(known.values())))}"
-        )
-    return matches
-
-
-def _is(device: str, name: str) -> bool:
-    """Tell whether a device is what is asked for, or one of its variants: a100-sxm4-80gb, a100."""
-    return device.replace("-", "") == name.replace("-", "") or device.startswith(f"{name}-")
 
 
 def _device(name: str, kind: "NodeType | FleetType") -> "Device | None":

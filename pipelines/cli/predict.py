@@ -7,7 +7,7 @@ import typer
 
 from forecasting.options import ForecastOptions
 from pipelines.cli.options import takes
-from pipelines.cli.tables import print_text
+from pipelines.cli.tables import tell
 from warehouse.records import BadInput
 
 
@@ -62,7 +62,7 @@ def predict(
             raise BadInput(f"--dnn and {asked}: the model is the network; leave out --dnn")
         what = {"dnn": asked} if is_own else {"file": Path(asked)}
         options = options.model_copy(update=what)
-    answered = forecast(options, say=lambda text: print_text(text, err=True))
+    answered = forecast(options, say=tell)
     samples = options.dataset_samples
     if as_json:
         from pipelines.cli.answers import PredictAnswer

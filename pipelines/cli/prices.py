@@ -8,7 +8,7 @@ import polars as pl
 import typer
 
 from pipelines.cli.query import Form, history_here
-from pipelines.cli.tables import print_frame, print_text
+from pipelines.cli.tables import print_frame, print_text, tell
 from pipelines.cli.warehouse import check_all_loaded
 from studies.messages import count
 from warehouse.fields import nearest_names
@@ -57,7 +57,7 @@ def collect(
         region or (),
         node_type or (),
         days,
-        say=lambda text: print_text(text, err=True),
+        say=tell,
     )
     for place, imported in received.seen.items():
         print_text(

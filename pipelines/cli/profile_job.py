@@ -7,8 +7,8 @@ from forecasting.inputs import inputs_of_study
 from forecasting.options import ProfileOptions
 from forecasting.study_checks import chosen_backend
 from pipelines.cli.errors import Interrupted
-from pipelines.cli.progress import show_progress
-from pipelines.cli.tables import print_text
+from pipelines.cli.progress import LineProgress
+from pipelines.cli.tables import print_text, tell
 from pipelines.cli.workload import Options, OwnWorkload, build_own_workload, is_target
 from profilers.clusters import BackendChoice, host_id
 from profilers.clusters.fleet import BACKENDS
@@ -64,7 +64,7 @@ def profile(target: str, asked: ProfileOptions, backend: BackendChoice) -> None:
     study = _study(own, target, probes)
     round_ = open_round(study, inputs_of_study(study), chosen, host, landed)
     print_text(own.in_words)
-    print_text(f"backend {chosen}: {why}", err=True)
+    tell(f"backend {chosen}: {why}")
     _measure(round_, probes, warehouse.landing, RunDurations(landed, host, warehouse.landing))
     warehouse.load()
     what = "steps" if "tf_trace" in probes else "passes"
@@ -106,9 +106,9 @@ def _study(own: OwnWorkload, target: str, probes: Probes) -> Study:
 
 
 def _measure(round_: Round, probes: Probes, landing: Path, taken: RunDurations) -> None:
+    progress = LineProgress(tasks(round_, taken))
     try:
-        with show_progress(tasks(round_, taken)) as progress:
-            for probe in probes:
-                round_ = measurement.profile(round_, probe, landing, progress)
+        for probe in probes:
+            round_ = measurement.profile(round_, probe, landing, progress)
     except KeyboardInterrupt:
         raise Interrupted("stopped, and everything torn down; the same command goes on") from None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipelines.cli.tables import Format, print_frame, print_frames, print_table, print_text
+from pipelines.cli.tables import Format, print_frame, print_frames, print_table, tell
 from warehouse import limits
 from warehouse.history import (
     PublishedHistory,
@@ -151,18 +151,18 @@ def warehouse_here() -> Warehouse:
     if (reason := explain_unwritable(home())) is None:
         _tell_left_out()
         return Warehouse(home())
-    print_text(f"the answer is not written to the ledger: {reason}", err=True)
+    tell(f"the answer is not written to the ledger: {reason}")
     return history_here()
 
 
 def _tell_condition(*, any_version: bool = False) -> None:
     if (condition := describe_condition(home(), any_version=any_version)) is not None:
-        print_text(condition, err=True)
+        tell(condition)
 
 
 def _tell_left_out() -> None:
     for line in left_out(home()):
-        print_text(line, err=True)
+        tell(line)
 
 
 def _list_queries(form: Format) -> None:

@@ -8,7 +8,7 @@ import typer
 from forecasting.options import RentalOptions
 from pipelines.cli.options import takes
 from pipelines.cli.picture import check_picture, write_page, write_picture
-from pipelines.cli.tables import print_text
+from pipelines.cli.tables import print_text, tell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,7 +57,7 @@ def recommend(
     from pipelines.cli.workload import as_json as model_as_json
 
     check_picture(picture)
-    job = asked(options, say=lambda text: print_text(text, err=True))
+    job = asked(options, say=tell)
     answer, model, target = job.answer, job.model, job.target or ""
     of = None if model is None else model_as_json(target, model)
     if as_json:

@@ -1,6 +1,5 @@
 """`stepcast export`, `seal` and `reproduce`: runs kept apart, and everything anew from them."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -13,6 +12,8 @@ from warehouse.home import CHECKOUT, home
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from warehouse.warehouse import Warehouse
 
 REFERENCE = CHECKOUT / "data" / "reference"
 
@@ -88,67 +89,47 @@ def reproduce(
 
     Profiles are loaded, everything is predicted, and only then are the measurements brought in.
     Prints the leaderboard, and the board of all systems where all of a study said something, with
-    what each covers; writes them to leaderboard.json and board.json in the home. accuracy.md there
-    is the page of all error figures, as docs/accuracy.md of all of data/reference.
+    what each covers; both are ready queries. accuracy.md in the home is the page of all error
+    figures, as docs/accuracy.md of all of data/reference.
 
     The home must be a new one, such as STEPCAST_HOME=.stepcast/accuracy.
 
     Example: stepcast reproduce data/reference, or stepcast reproduce my-runs --study mine.yaml
     """
+    from polars import selectors
+
     from pipelines import reproduction
-    from pipelines.cli.progress import show_progress
+    from pipelines.cli.progress import LineProgress
+    from pipelines.cli.query import print_board
+    from pipelines.cli.tables import print_table
     from reports import accuracy_page
+    from warehouse.warehouse import Warehouse
 
     place = home()
-    with show_progress([]) as progress:
-        rounds = reproduction.reproduce(folder, place, progress, study or ())
+    rounds = reproduction.reproduce(folder, place, LineProgress(), study or ())
     tell_dagster(place)
     print_text(f"{len(rounds)} rounds of {len({round_.study.name for round_ in rounds})} studies")
-    _print_leaderboard(place)
-    board = print_board(place)
-    sealed = print_sealed(place)
+    warehouse = Warehouse(place)
+    print_board(warehouse.leaderboard())
+    print_text("All systems of a study on what all of them forecast, and what each covers:")
+    board = warehouse.query("board")
+    print_table(board.with_columns(selectors.float().round(2)))
+    sealed = print_sealed(warehouse)
     (place / accuracy_page.FILE).write_text(accuracy_page.page(sealed, board))
     print_text(f"page   {place / accuracy_page.FILE}")
 
 
-def print_board(place: Path) -> "pl.DataFrame":
-    """Print how systems did on what all of a study forecast, write it to board.json; return it."""
-    from polars import selectors
-
-    from pipelines.cli.tables import print_table
-    from warehouse.warehouse import Warehouse
-
-    board = Warehouse(place).query("board")
-    (place / "board.json").write_text(json.dumps(board.to_dicts(), indent=1) + "\n")
-    print_text("All systems of a study on what all of them forecast, and what each covers:")
-    print_table(board.with_columns(selectors.float().round(2)))
-    print_text(f"board  {place / 'board.json'}")
-    return board
-
-
-def print_sealed(place: Path) -> "pl.DataFrame":
+def print_sealed(warehouse: "Warehouse") -> "pl.DataFrame":
     """Print how wrong sealed forecasts were, if any of them have been judged; return that."""
     import polars as pl
     from polars import selectors
 
     from pipelines.cli.tables import print_table
-    from warehouse.warehouse import Warehouse
 
-    sealed = Warehouse(place).query("sealed")
+    sealed = warehouse.query("sealed")
     if not sealed.is_empty():
         print_text("Forecasts that were published before anything of their study was measured:")
         times = pl.col("sealed_at", "first_measured_at").dt.strftime("%Y-%m-%d %H:%M")
         narrow = sealed.drop("backend", "metric", "median_ape", "max_ape")
         print_table(narrow.with_columns(selectors.float().round(1), times))
     return sealed
-
-
-def _print_leaderboard(place: Path) -> None:
-    """Print the leaderboard of a home and write it there."""
-    from pipelines.cli.query import LEADERBOARD, print_board
-    from warehouse.warehouse import Warehouse
-
-    board = Warehouse(place).leaderboard().select(LEADERBOARD)
-    (place / "leaderboard.json").write_text(json.dumps(board.to_dicts(), indent=1) + "\n")
-    print_board(board)
-    print_text(f"leaderboard  {place / 'leaderboard.json'}")

@@ -15,7 +15,6 @@ Backend = Annotated[
         help="Where its nodes are; overrules what the study says. Of a report: where it ran."
     ),
 ]
-Minutes = Annotated[float, typer.Option(min=0, help="Begin new rounds for so long.")]
 Until = Annotated[
     Literal["forecast"] | None,
     typer.Option(help="End before test scenarios are measured: profile, and forecast."),
@@ -26,7 +25,6 @@ DEMO = Path("studies/demo.yaml")
 def run(
     study: Study = DEMO,
     backend: Backend = None,
-    minutes: Minutes = 0,
     until: Until = None,
     max_usd: MaxUsd = None,
     yes: Yes = False,
@@ -34,8 +32,7 @@ def run(
     """Profile one worker, predict many, measure them, show the error.
 
     Runs what the present round of the study lacks, so the same command resumes an interrupted
-    run. Once a round is complete, the next call measures everything anew; so do further rounds,
-    on new clusters, that --minutes asks for.
+    run. Once a round is complete, the next call measures everything anew.
 
     Example: stepcast run studies/demo.yaml
 
@@ -45,15 +42,13 @@ def run(
     Where machines are rented (--backend ec2), --max-usd says what all of it may cost, whatever
     happens; the estimate is shown and asked about before.
 
-    Example: stepcast run studies/variance.yaml --minutes 30
-
     Example: stepcast run mine.yaml --backend ec2 --max-usd 5
     """
     from pipelines.cli import run_job
     from pipelines.cli.money import SpendingLimit
 
     cap = SpendingLimit(max_usd, yes)
-    run_job.run_study(_found(study), backend, minutes, cap, judged=until is None)
+    run_job.run_study(_found(study), backend, cap, judged=until is None)
 
 
 def plan(study: Study = DEMO, backend: Backend = None) -> None:

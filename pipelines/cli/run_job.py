@@ -1,9 +1,7 @@
 """What `stepcast run`, `plan`, `report` and `papers` do, and the table that they end with."""
 
 import os
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,14 +13,21 @@ from forecasting.inputs import baseline_in_words, input_runs_by_system, systems_
 from forecasting.results import outcome, summary
 from forecasting.study_checks import LoadedStudy, load_study, load_unchecked
 from pipelines.cli.errors import Interrupted
-from pipelines.cli.money import SpendingLimit, check_cap
+from pipelines.cli.money import SpendingLimit
 from pipelines.cli.query import history_here
-from pipelines.cli.tables import TableColumn, format_duration, print_rows, print_table, print_text
+from pipelines.cli.tables import (
+    TableColumn,
+    format_duration,
+    print_rows,
+    print_table,
+    print_text,
+    tell,
+)
 from profilers.clusters import host_id
 from profilers.probe import PlannedRun
 from reports.wording import headline, interval, number, opening, percent
 from studies.plan import RunDurations, Task, tasks
-from studies.renting import estimate, price_plan
+from studies.renting import check_capped, estimate, price_plan
 from studies.rounds import (
     Round,
     changed_settings,
@@ -55,30 +60,24 @@ class RoundPlan:
 
 
 def run_study(
-    path: Path, backend: str | None, minutes: float, money: SpendingLimit, *, judged: bool = True
+    path: Path, backend: str | None, money: SpendingLimit, *, judged: bool = True
 ) -> None:
-    """Run a round of a study, and more until `minutes` have passed; show how each went.
+    """Run a round of a study, and show how it went.
 
     Unless it is to be judged, a round ends with its forecasts.
 
     Raises:
-        BadInput: it rents, and nobody said what that may cost; or rounds follow one that is not
-            judged.
+        BadInput: it rents, and nobody said what that may cost.
         Interrupted: the user stopped it.
     """
-    if minutes and not judged:
-        raise BadInput("--until forecast: no round follows it; leave out --minutes")
-    check_cap(load_study(path, backend).backend, money.max_usd)
-    until_s = time.monotonic() + 60 * minutes
+    check_capped(load_study(path, backend).backend, money.max_usd)
     try:
-        while True:
-            _run_round(path, backend, money, judged=judged)
-            if time.monotonic() >= until_s:
-                return
+        _run_round(path, backend, money, judged=judged)
     except KeyboardInterrupt:
         cap = [] if money.max_usd is None else [f"--max-usd {money.max_usd:g}"]
         until = [] if judged else ["--until forecast"]
-        command = " ".join(["stepcast run", str(path), *_backend_option(backend), *until, *cap])
+        on = ["--backend", backend] if backend else []
+        command = " ".join(["stepcast run", str(path), *on, *until, *cap])
         raise Interrupted(
             f"stopped, and everything torn down; `{command}` resumes with what is missing"
         ) from None
@@ -87,20 +86,27 @@ def run_study(
 def _run_round(path: Path, backend: str | None, money: SpendingLimit, *, judged: bool) -> None:
     from assets.resources import run_lock
     from pipelines import dagster_history, execution
-    from pipelines.cli.progress import show_progress
+    from pipelines.cli.progress import LineProgress
 
     place = home()
-    with run_lock(place, _tell), dagster_history.instance(place) as instance:
+    with run_lock(place, tell), dagster_history.instance(place) as instance:
         Warehouse(place).load()  # what landed before a kill, and completed its round
         ahead = _prospect(path, backend, place, judged=judged)
         _announce(ahead)
-        with _renting(ahead, place, money):  # the bill comes last, whatever happens
-            with show_progress(ahead.tasks) as progress:
-                warnings = execution.execute(
-                    instance, path, ahead.round_.backend, progress, judged=judged
-                )
+        missing = ahead.missing
+        types = {group.node_type for need in missing for group in need.nodes}
+        with money.renting(  # the bill comes last, whatever happens
+            place,
+            ahead.round_.backend,
+            types,
+            lambda may: estimate(missing, may).in_words(may.cap_usd),
+        ):
+            progress = LineProgress(ahead.tasks)
+            warnings = execution.execute(
+                instance, path, ahead.round_.backend, progress, judged=judged
+            )
             for warning in warnings:
-                _tell(f"warning: {warning}")
+                tell(f"warning: {warning}")
             if judged:
                 show_results(ahead.round_, place)
             else:
@@ -112,24 +118,12 @@ def _run_round(path: Path, backend: str | None, money: SpendingLimit, *, judged:
                 )
 
 
-def _renting(ahead: RoundPlan, place: Path, money: SpendingLimit) -> AbstractContextManager[None]:
-    """Ask before what a round lacks is rented, where that is."""
-    round_, missing = ahead.round_, ahead.missing
-    types = {group.node_type for need in missing for group in need.nodes}
-    return money.renting(
-        place,
-        round_.backend,
-        types,
-        lambda may: estimate(missing, may).in_words(may.cap_usd),
-    )
-
-
 def show_plan(path: Path, backend: str | None) -> None:
     """Print what a round would do, and cost where it rents."""
     ahead = _prospect(path, backend, home())
     _announce(ahead)
     if costs := price_plan(home(), ahead.round_.backend, ahead.missing):
-        _tell(costs)
+        tell(costs)
     rows = [(task.name, format_duration(task.expected_s)) for task in ahead.tasks]
     print_table(pl.DataFrame(rows, schema=["what", "about"], orient="row"))
 
@@ -140,14 +134,7 @@ def write_report(path: Path, backend: str | None, to: Path | None = None) -> Non
     Raises:
         BadInput: nothing of the study is judged, or has run; or the file cannot be written.
     """
-    place = home()
-    file = _writable(place / REPORT if to is None else to)
-    page, remarks = _page(path, backend, place)
-    history_here()  # says how old it is
-    for line in remarks:
-        _tell(line)
-    write_text(file, page)
-    typer.echo(file)
+    _write_page(to or home() / REPORT, lambda: _page(path, backend, home()))
 
 
 def write_papers(paths: Sequence[Path], to: Path | None = None) -> None:
@@ -156,23 +143,24 @@ def write_papers(paths: Sequence[Path], to: Path | None = None) -> None:
     Raises:
         BadInput: nothing of any of the studies has run; or the file cannot be written.
     """
-    place = home()
-    file = _writable(place / PAPERS if to is None else to)
-    page = _papers_page(paths, place)
-    history_here()  # says how old it is
-    write_text(file, page)
-    typer.echo(file)
+    _write_page(to or home() / PAPERS, lambda: (_papers_page(paths, home()), []))
 
 
-def _writable(file: Path) -> Path:
-    """Return a file that can be written.
+def _write_page(file: Path, make: Callable[[], tuple[str, list[str]]]) -> None:
+    """Make a page and what is to be said of it, write it, and print its name.
 
     Raises:
-        BadInput: it cannot.
+        BadInput: it cannot be written; of a home that is not there yet, `make` says more.
     """
-    if not os.access(file.parent, os.W_OK):
+    folder = file.parent
+    if not os.access(folder, os.W_OK) and (folder.exists() or folder != home()):
         raise BadInput(f"{file} cannot be written; `--to FILE` puts the page elsewhere")
-    return file
+    page, remarks = make()
+    history_here()  # says how old it is
+    for line in remarks:
+        tell(line)
+    write_text(file, page)
+    typer.echo(file)
 
 
 def _page(path: Path, backend: str | None, place: Path) -> tuple[str, list[str]]:
@@ -246,12 +234,12 @@ def _announce(ahead: RoundPlan) -> None:
     total, missing = len(round_.needs), len(ahead.missing)
     runs = f"{missing} runs" if missing == total else f"{missing} of {total} runs are missing"
     seconds = format_duration(sum(task.expected_s for task in ahead.tasks))
-    _tell(f"study {round_.study.name}, round {round_.repeat}: {runs}, about {seconds}")
-    _tell(f"backend {round_.backend}: {ahead.why}")
+    tell(f"study {round_.study.name}, round {round_.repeat}: {runs}, about {seconds}")
+    tell(f"backend {round_.backend}: {ahead.why}")
     for change in changed_settings(round_):
-        _tell(f"settings: {change}")
+        tell(f"settings: {change}")
     for warning in _loopback_warnings(round_):
-        _tell(f"warning: {warning}")
+        tell(f"warning: {warning}")
 
 
 def _loopback_warnings(round_: Round) -> Iterator[str]:
@@ -278,14 +266,6 @@ def show_results(round_: Round, place: Path) -> None:
     print_text(f"backend {round_.backend}, study {round_.study.name}, round {round_.repeat}")
     print_text(f"report     {place / REPORT}")
     print_text(f'warehouse  {place / HISTORY} (stepcast sql "SELECT * FROM report.accuracy")')
-
-
-def _backend_option(backend: str | None) -> list[str]:
-    return ["--backend", backend] if backend else []
-
-
-def _tell(text: str) -> None:
-    print_text(text, err=True)
 
 
 # The table that the main job ends with.

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pipelines.cli.errors import Interrupted
-from pipelines.cli.tables import print_text
+from pipelines.cli.tables import tell
 from warehouse.fields import checked_name
 from warehouse.history import PublishedHistory
 from warehouse.home import home
@@ -83,9 +83,9 @@ def _serve(
 def _announce(listening: socket.socket, new_token: str | None) -> None:
     host, port, *_ = listening.getsockname()
     shown = f"[{host}]" if ":" in host else host
-    _tell(f"http://{shown}:{port}/ is the page, /docs describes the interface; Ctrl-C ends it")
+    tell(f"http://{shown}:{port}/ is the page, /docs describes the interface; Ctrl-C ends it")
     if new_token is not None:
-        _tell(f"token: {new_token}")
+        tell(f"token: {new_token}")
 
 
 def _token(given: str | None, asks_for_token: bool) -> str | None:
@@ -153,18 +153,14 @@ def join(url: str, node_type: str, link_mbps: float | None, token: str | None) -
     used = None if token is None else _checked(token)
     try:
         with _ends_like_ctrl_c(), Membership(url, own, used) as membership:
-            _tell(f"{own}: measuring what it can do")
-            with host_lock(_tell):
+            tell(f"{own}: measuring what it can do")
+            with host_lock(tell):
                 report = measure_node(node_type, link_mbps)
             membership.tell(report)
-            _tell(
+            tell(
                 f"{own}: {report.dense_flops / 1e9:.1f} GFLOP/s, memory "
                 f"{report.memory_Bps / 1e9:.1f} GB/s; registered with {url}, Ctrl-C leaves"
             )
             membership.stay(report)
     except KeyboardInterrupt:
         raise Interrupted(f"{own} has left {url}") from None
-
-
-def _tell(text: str) -> None:
-    print_text(text, err=True)

@@ -7,12 +7,11 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipelines.cli.tables import TableColumn, print_rows, print_text, significant
+from pipelines.cli.tables import TableColumn, print_rows, print_text, significant, tell
 from warehouse.extras import has_extra
 from warehouse.home import home
 from warehouse.records import BadInput
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from pipelines.sweep import Engine
 
 _RAY_ADDRESS = "RAY_API_SERVER_ADDRESS"
-_LOOKS_S = 0.5
 _LINE_S = 30.0
 _REASONS = 5
 _OPTION = re.compile(r"--([a-z][a-z-]*)")
@@ -81,12 +79,8 @@ def sweep(
             start_step_server()  # imports while the sweep is begun
         begin(folder, sweep_file, warehouse, models)
         done, total = len(folder.parts) - len(folder.missing), len(folder.parts)
-        print_text(
-            f"{count_scenarios(sweep_file):,} scenarios in {total:,} parts"
-            + (f", of which {done:,} are there" if done else "")
-            + f": {folder.path}",
-            err=True,
-        )
+        there = f", of which {done:,} are there" if done else ""
+        tell(f"{count_scenarios(sweep_file):,} scenarios in {total:,} parts{there}: {folder.path}")
         if done < total:
             with _progress(folder):
                 try:
@@ -169,7 +163,7 @@ def _trace_model(template: Mapping[str, Any]) -> "OwnModel":
             "forecasts it"
         )
     words = f", {model.sequence_length} words," if model.sequence_length else ""
-    print_text(in_words(f"{as_asked(target)}{words}", model), err=True)
+    tell(in_words(f"{as_asked(target)}{words}", model))
     return model
 
 
@@ -191,41 +185,22 @@ def _alone(folder: "SweepFolder") -> Iterator[None]:
 
 @contextmanager
 def _progress(folder: "SweepFolder") -> Iterator[None]:
-    """Show how many parts are there while the block runs."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
+    """Say now and then how many parts are there while the block runs, and at its end."""
     total, over = len(folder.parts), threading.Event()
-    console = Console(stderr=True)
-    columns = TextColumn("parts"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
 
-    def follow(display: Progress) -> None:
-        task = display.add_task("parts", total=total, completed=total - len(folder.missing))
-        printed_at_s = monotonic()
-        while True:
-            ended = over.wait(_LOOKS_S)
-            done = total - len(folder.missing)
-            display.update(task, completed=done)
-            if not console.is_terminal and (ended or monotonic() - printed_at_s >= _LINE_S):
-                print_text(f"{done:,} of {total:,} parts", err=True)
-                printed_at_s = monotonic()
-            if ended:
-                return
+    def follow() -> None:
+        is_over = False
+        while not is_over:
+            is_over = over.wait(_LINE_S)
+            tell(f"{total - len(folder.missing):,} of {total:,} parts")
 
-    with Progress(*columns, console=console, disable=not console.is_terminal) as display:
-        watcher = threading.Thread(target=follow, args=(display,), daemon=True)
-        watcher.start()
-        try:
-            yield
-        finally:
-            over.set()
-            watcher.join()
+    watcher = threading.Thread(target=follow, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
 
 
 def _show(folder: "SweepFolder") -> None:

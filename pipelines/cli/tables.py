@@ -10,7 +10,7 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING, Literal, TextIO
 
@@ -36,13 +36,11 @@ class TableColumn:
         title: what stands above it.
         is_number: whether it is set to the right.
         is_heading: of the first column: its values stand on a line of their own above their rows.
-        colours: of values, by name.
     """
 
     title: str
     is_number: bool = False
     is_heading: bool = False
-    colours: Mapping[str, str] = field(default_factory=dict)
 
 
 def columns_of_terminal() -> int:
@@ -59,6 +57,11 @@ def print_text(text: str, *, err: bool = False) -> None:
     width = _columns_of(sys.stderr if err else sys.stdout)
     for line in text.split("\n"):
         typer.echo(line if width is None else _filled(line, width), err=err)
+
+
+def tell(text: str) -> None:
+    """Print text on stderr."""
+    print_text(text, err=True)
 
 
 def _columns_of(stream: TextIO) -> int | None:
@@ -236,16 +239,13 @@ def _lines(
 ) -> Iterator[str]:
     """Yield the lines of a row.
 
-    Rich, which takes a hundred times as long, is asked for rows that go on below or have colours.
+    Rich, which takes a hundred times as long, is asked for rows that go on below.
     """
     from rich.cells import cell_len
 
     cells = list(zip(columns, values, widths, strict=True))
     lengths = [cell_len(value) for value in values]
-    if all(
-        length <= width and not column.colours.get(value)
-        for (column, value, width), length in zip(cells, lengths, strict=True)
-    ):
+    if all(length <= width for length, width in zip(lengths, widths, strict=True)):
         padded = [
             " " * (width - length) + value if column.is_number else value + " " * (width - length)
             for (column, value, width), length in zip(cells, lengths, strict=True)
@@ -259,15 +259,9 @@ def _lines(
     grid = Table.grid(padding=(0, len(_GAP), 0, 0), pad_edge=False)
     for column, width in zip(columns, widths, strict=True):
         grid.add_column(justify="right" if column.is_number else "left", width=width)
-    grid.add_row(*(Text(value, column.colours.get(value, "")) for column, value, _ in cells))
+    grid.add_row(*map(Text, values))
     out = StringIO()
-    console = Console(
-        file=out,
-        width=sum(widths) + len(_GAP) * len(widths),
-        highlight=False,
-        force_terminal=sys.stdout.isatty(),
-    )
-    console.print(grid)
+    Console(file=out, width=sum(widths) + len(_GAP) * len(widths)).print(grid)
     for line in out.getvalue().splitlines():
         yield line.rstrip()
 

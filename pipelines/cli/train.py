@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipelines.cli.money import MaxUsd, SpendingLimit, Yes, check_cap
+from pipelines.cli.money import MaxUsd, SpendingLimit, Yes
 from pipelines.cli.picture import check_picture, write_picture
-from pipelines.cli.tables import print_text
+from pipelines.cli.tables import print_text, tell
 from pipelines.runtime import IfInfeasible
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def _trained(
     from pipelines.runtime.attempt import train as attempt
     from pipelines.runtime.job_file import read_performance
     from profilers.clusters import choose_backend
+    from studies.renting import check_capped
     from warehouse.home import home
 
     def terminated(*_: object) -> None:
@@ -83,8 +84,8 @@ def _trained(
 
     signal.signal(signal.SIGTERM, terminated)
     backend, why = choose_backend(job.backend)
-    _say(f"backend {backend}: {why}")
-    check_cap(backend, money.max_usd)
+    tell(f"backend {backend}: {why}")
+    check_capped(backend, money.max_usd)
     performance = read_performance(job, backend, home())
     types = {offer.node_type for offer in job.offers}
 
@@ -95,7 +96,7 @@ def _trained(
         return f"job {job.name} rents nodes as it goes: {budget}at most ${may.cap_usd:g} in all"
 
     with money.renting(home(), backend, types, told):
-        keeper, state = attempt(job, performance, backend, home(), _tell, answer, waiting=_say)
+        keeper, state = attempt(job, performance, backend, home(), _tell, answer, waiting=tell)
     print_text(f"checkpoints and story  {keeper.folder}")
     print_text("`stepcast load` brings what happened into the history (raw.runtime_event)")
     return keeper.story, state.error
@@ -108,11 +109,7 @@ def _tell(entry: "EventLogEntry") -> None:
         what.append(f"at iteration {entry.step}")
     facts = [_fact(key, value) for key, value in entry.detail.items() if value is not None]
     line = f"[{entry.at_s:7.1f} s] {' '.join(what)}{': ' if facts else ''}{', '.join(facts)}"
-    print_text(line, err=True)
-
-
-def _say(text: str) -> None:
-    print_text(text, err=True)
+    tell(line)
 
 
 def _fact(key: str, value: object) -> str:

@@ -92,12 +92,12 @@ def migrate() -> None:
     """
     from warehouse import upkeep
 
-    done = upkeep.migrate_now(home())
-    if done.backup is None:
-        print_text(f"schema version {done.after} is the newest; nothing to do")
+    before, after, copied = upkeep.migrate_now(home())
+    if copied is None:
+        print_text(f"schema version {after} is the newest; nothing to do")
     else:
-        print_text(f"schema version {done.before} became {done.after}")
-        print_text(f"the warehouse as it was before is in {done.backup}")
+        print_text(f"schema version {before} became {after}")
+        print_text(f"the warehouse as it was before is in {copied}")
 
 
 def _folder(place: str) -> Path:

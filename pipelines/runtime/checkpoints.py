@@ -1,7 +1,6 @@
 """Checkpoints, whole or not at all, and samples that were taken: each one once in every epoch."""
 
 import json
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from warehouse.durable_files import Appender, remove, sync, temporary
+from warehouse.durable_files import Appender, remove, write_bytes
 
 _NAME = re.compile(r"checkpoint-\d{10}\.pt")
 
@@ -26,14 +25,7 @@ def write(folder: Path, step: int, content: bytes, keep: int) -> Path:
         OSError: it could not be written, for example to a full disk; older ones are still there.
     """
     written = path(folder, step)
-    fresh = temporary(folder)
-    try:
-        fresh.write_bytes(content)
-        sync(fresh)
-        os.replace(fresh, written)
-    finally:
-        remove(fresh)
-    sync(folder)
+    write_bytes(written, content, durable=True)
     files = _found(folder)
     ahead = [file for file in files if file > written]
     for other in (*ahead, *[file for file in files if file <= written][:-keep]):

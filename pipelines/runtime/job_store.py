@@ -1,7 +1,6 @@
 """The folder of a job: its state, and the log of what happened to it, for whoever goes on."""
 
 import json
-import os
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,7 +31,7 @@ from pipelines.runtime.state import (
     UserChoice,
 )
 from profilers import clock
-from warehouse.durable_files import Appender, read_whole_records, remove, sweep, sync, temporary
+from warehouse.durable_files import Appender, read_whole_records, sweep, write_bytes
 from warehouse.fields import checked_name
 from warehouse.records import BadInput, Record, Run, StepcastError
 
@@ -294,15 +293,11 @@ class JobStore:
         self._write(self._kept.model_copy(update={"landed": True}))
 
     def _write(self, kept: _StoredAttempt) -> None:
-        fresh = temporary(self.folder)
+        content = kept.model_dump_json().encode()
         try:
-            fresh.write_text(kept.model_dump_json())
-            sync(fresh)
-            os.replace(fresh, self.folder / _STATE)
+            write_bytes(self.folder / _STATE, content, durable=True)
         except OSError as error:
             raise self._unwritten(error) from error
-        finally:
-            remove(fresh)
         self._kept = kept
 
     def _unwritten(self, error: OSError) -> StepcastError:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleet.drift import Judgement, Thresholds, confirmed, judge
-from fleet.history import Change, MetricFinding, Regime, judge_readings, regimes
+from fleet.history import Change, Regime, judge_readings, regimes
 from fleet.readings import METRICS, readings
 from profilers.watch import probe as watch
 from tests.fleet.probes import Figures, windows
@@ -261,19 +261,19 @@ def test_no_probe_is_in_two_regimes_and_an_odd_one_in_none(
     assert all(regime.change for regime in kept[1:])
 
 
-def told(values: Sequence[float], going_on: Sequence[Regime]) -> dict[str, MetricFinding]:
+def told(values: Sequence[float], going_on: Sequence[Regime]) -> dict[str, Judgement]:
     """Judge the last of probes of a link, in logarithms of its speed; its memory is as ever."""
     of = [{watch.TO_SERVER: [exp(value)], watch.MEMORY: [5e9]} for value in values]
     rows = readings(windows(of, ["a"] * len(of)))
     last = f"probe-{len(of) - 1}"
     return {
-        reading.judgement.metric: reading
-        for reading in judge_readings(rows, tuple(going_on), last, PLAIN)
+        judgement.metric: judgement
+        for judgement in judge_readings(rows, tuple(going_on), last, PLAIN)
     }
 
 
-def outcome(finding: MetricFinding) -> tuple[str, bool, int]:
-    return finding.outcome, finding.alarm, finding.judgement.probes
+def outcome(judgement: Judgement) -> tuple[str, bool, int]:
+    return judgement.verdict, judgement.alarm, judgement.probes
 
 
 USUAL = [0.0, 0.004, -0.004, 0.002, -0.002, 0.0]

@@ -55,7 +55,7 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(
     add(tmp_path, member())
 
     def full(*_: object) -> None:
-        raise OSError("no space left")
+        raise OSError(28, "no space left")
 
     monkeypatch.setattr("os.replace", full)
     with pytest.raises(OSError, match="no space left"):

@@ -131,8 +131,8 @@ def test_slow_once_is_an_alarm_that_is_not_confirmed_and_no_history(
     assert drifted_at(warehouse.home) == {}
     assert odd(warehouse) == {first.run_id, second.run_id}
     assert {row["earlier_n"] for row in night(warehouse, OF)} == {QUIET}, "both are left out"
-    (row, _) = warehouse.query("alarms", node_type=NODE_TYPE).to_dicts()
-    assert (row["confirmed"], row["raised_at"]) == (False, first.started_at)
+    told = warehouse.query("judgements", node_type=NODE_TYPE).filter("alarm").to_dicts()
+    assert (told[0]["confirmed"], told[0]["watched_at"]) == (False, first.started_at)
 
 
 def test_slow_twice_is_confirmed_and_marks_the_type(

@@ -30,9 +30,9 @@ from studies.study import Study, read_study
 from tests.reference import REFERENCE
 from tests.synthetic import landed
 from warehouse.home import CHECKOUT
-from warehouse.landing import SCHEMAS
 from warehouse.records import BadInput, ProbeFailed, Scenario
 from warehouse.seal import FOLDER
+from warehouse.tables import SCHEMAS
 
 COMMITTED = sorted((CHECKOUT / "studies").glob("*.yaml"))
 SERVERS = """

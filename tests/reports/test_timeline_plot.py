@@ -1,40 +1,20 @@
-"""Pictures of what happened when: of a history, and of a job."""
+"""A picture of what happened when to a job."""
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import numpy as np
 import polars as pl
 from matplotlib.lines import Line2D
 
 from reports import plots, timelines
-from reports.timelines import FigureHistory, NodeLifetime, history_plot
+from reports.timelines import NodeLifetime
 
 BEGAN = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-def series(title: str, values: list[float]) -> FigureHistory:
-    times = [BEGAN + timedelta(days=day) for day in range(len(values))]
-    return FigureHistory(title, "s", pl.DataFrame({"started_at": times, "value": values}))
-
-
 def ys(line: Line2D) -> list[float]:
     return [float(y) for y in np.asarray(line.get_ydata())]
-
-
-def test_each_figure_has_a_panel_with_its_median() -> None:
-    figure = history_plot([series("steps", [1.0, 2.0, 6.0]), series("passes", [4.0])])
-    steps, passes = figure.axes
-    assert [axes.get_title("left") for axes in (steps, passes)] == ["steps", "passes"]
-    median, points = steps.lines
-    assert ys(median) == [2.0, 2.0]
-    assert ys(points) == [1.0, 2.0, 6.0]
-    assert [text.get_text() for text in steps.texts] == ["1", "2", "3"]
-    (band,) = steps.patches
-    # Deviations from the median are 1, 0 and 4.
-    box = band.get_path().transformed(band.get_patch_transform()).get_extents()
-    assert (box.y0, box.y1) == (1.0, 3.0)
-    assert ys(passes.lines[0]) == [4.0, 4.0]
 
 
 PLAN = {"configuration": "2 fast@4", "iterations": 20, "train_s": 10.0, "finish_s": 15.0}

@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from warehouse.records import BadInput
-
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
 
@@ -98,36 +96,3 @@ def test_node_types_are_compared_with_all_else_equal(make: "Maker") -> None:
     assert [row["difference_percent"] for row in both] == [pytest.approx(50)]
     assert both[0]["label"] == make.scenario(2).label
     assert len(rows) == 3
-
-
-def test_what_changed_since_is_told_without_what_noise_explains(make: "Maker") -> None:
-    for repeat, value in enumerate((2.0, 2.2, 2.0, 3.0, 3.2), 1):
-        measure(make, f"r{repeat}", value, repeat=repeat)
-        measure(make, f"q{repeat}", 2.0 + repeat % 2, repeat=repeat, workers=3)
-    make.warehouse.load()
-    (row,) = make.warehouse.query("changed", since="2030-01-04 12:00:00+00").to_dicts()
-    assert row["label"] == make.scenario(2).label
-    assert (row["before"], row["since"]) == (pytest.approx(6.2 / 3), pytest.approx(3.1))
-    assert (row["runs_before"], row["runs_since"]) == (3, 2)
-    assert row["times_noise"] > 5
-    assert make.warehouse.query("changed", since="2031-01-01").is_empty()
-    with pytest.raises(BadInput, match="query changed"):
-        make.warehouse.query("changed", since="last month")
-
-
-def test_types_lack_what_others_have(make: "Maker") -> None:
-    for node_type, probe, day in (
-        ("emu.a", "torch_compute", 1),
-        ("emu.b", "torch_compute", 3),
-        ("emu.b", "tf_trace", 3),
-    ):
-        scenario = make.scenario(1, node_type=node_type)
-        run = make.run(f"{node_type}-{probe}", scenario, "profile", minute=60 * 24 * day)
-        make.land(run.model_copy(update={"probe": probe}), scenario)
-    make.warehouse.load()
-    columns = ["node_type", "probe", "runs"]
-    assert make.warehouse.query("lacking").select(columns).rows() == [("emu.a", "tf_trace", 0)]
-    assert make.warehouse.query("lacking", since="2030-01-03").select(columns).rows() == [
-        ("emu.a", "tf_trace", 0),
-        ("emu.a", "torch_compute", 1),
-    ]

@@ -11,9 +11,9 @@ import pytest
 
 from warehouse import landing
 from warehouse.landed_files import seal
-from warehouse.landing import SCHEMAS, compact, land, landed_runs, read_tables
+from warehouse.landing import compact, land, landed_runs, read_tables
 from warehouse.records import BadInput, StepcastError, content_hash
-from warehouse.tables import CHUNK_ROWS
+from warehouse.tables import CHUNK_ROWS, SCHEMAS
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker

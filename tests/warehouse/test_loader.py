@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from warehouse import loader
 from warehouse.connection import connect
 from warehouse.landed_files import seal
-from warehouse.landing import SCHEMAS, checked_files
-from warehouse.tables import CHUNK_ROWS
+from warehouse.landing import checked_files
+from warehouse.tables import CHUNK_ROWS, SCHEMAS
 from warehouse.warehouse import read_only
 
 if TYPE_CHECKING:

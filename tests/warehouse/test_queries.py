@@ -60,22 +60,6 @@ def tell_all(make: "Maker") -> None:
         update={"study": None, "repeat": None}
     )
     make.warehouse.record_asked([], [make.scenario(4)], [answer])
-    change(make)
-
-
-def change(make: "Maker") -> None:
-    """Land what two types of nodes gave years ago, of which one is measured again, half as fast."""
-    long_ago = -60 * 24 * 365 * 9
-    for run_id, minute, value in (("old", long_ago, 2.0), ("new", 60, 1.0)):
-        scenario = make.scenario(7, node_type="emu.changed")
-        run = make.run(run_id, scenario, "profile", minute=minute, study="changed")
-        windows = {"window": [1, 2], "value": [value, 1.01 * value]}
-        sample = pl.DataFrame({"metric": ["step_time_s"] * 2, "unit": ["s"] * 2, **windows})
-        make.land(run, scenario, {"sample": sample})
-    other = make.scenario(1, node_type="emu.lacking")
-    bare = make.run("bare", other, "profile", minute=long_ago, study="changed")
-    make.land(bare.model_copy(update={"probe": "torch_memory"}), other)
-    make.warehouse.load()
 
 
 @pytest.fixture
@@ -200,16 +184,6 @@ def curve(built: "Built", fresh: "Maker") -> "Maker":
     return built(fill_curve, fresh.home)
 
 
-def test_top_operations_come_from_traces_or_statistics(told: "Maker") -> None:
-    columns = ["type", "ms_per_step", "percent", "operations"]
-    for dnn, scale in (("cnn", 1), ("vgg11", 2)):
-        rows = told.warehouse.query("top_operations", dnn=dnn).select(columns).rows()
-        conv, relu = rows
-        assert conv == ("Conv2D", pytest.approx(0.09 * scale), pytest.approx(90), 2)
-        assert relu == ("Relu", pytest.approx(0.01 * scale), pytest.approx(10), 1)
-    assert told.warehouse.query("top_operations", limit=3).height == 3
-
-
 def test_price_history_has_observed_and_published_prices(told: "Maker") -> None:
     rows = told.warehouse.query("price_history", node_type="emu.server")
     declared = rows.filter(backend="declared")
@@ -223,24 +197,6 @@ def test_price_history_has_observed_and_published_prices(told: "Maker") -> None:
         "on_demand": 12.24,
         "spot": 3.68,
     }
-
-
-def test_a_run_costs_what_was_known_when_it_ran(told: "Maker") -> None:
-    scenario = told.scenario(2)
-    priced = told.run("said", scenario, "profile", minute=90)
-    config = {**priced.config, "usd_per_hour": 1.5}
-    told.land(priced.model_copy(update={"config": config}), scenario)
-    late = told.run("late", told.scenario(2), "profile", minute=100)
-    told.land(late, told.scenario(2))
-    told.warehouse.load()
-    rows = {row["run_id"]: row for row in told.warehouse.query("run_costs").to_dicts()}
-    # Two workers and a server, at the prices of the first minute, and of the sixtieth.
-    assert rows["m2"]["usd_per_hour"] == pytest.approx(2 * (2 * 3.06 + 0.6))
-    assert rows["late"]["usd_per_hour"] == pytest.approx(2 * 3.06 + 0.6)
-    assert rows["late"]["usd"] == pytest.approx(30 / 3600 * (2 * 3.06 + 0.6))
-    assert (rows["late"]["price_source"], rows["said"]["price_source"]) == ("config", "the run")
-    assert rows["said"]["usd_per_hour"] == 1.5
-    assert rows["links"]["usd_per_hour"] is None
 
 
 def test_fit_inputs_and_imports_name_their_runs(told: "Maker") -> None:
@@ -301,16 +257,6 @@ def test_unknown_queries_and_parameters_are_named(told: "Maker") -> None:
         told.warehouse.query("runs", studdy="demo")
 
 
-def test_an_alarm_says_what_changed_and_what_a_second_probe_found(told: "Maker") -> None:
-    first, step_s = told.warehouse.query("alarms").to_dicts()
-    assert [row["metric"] for row in (first, step_s)] == ["watch_step_cpu_s", "watch_step_time_s"]
-    assert [row["confirmed"] for row in (first, step_s)] == [False, True]
-    assert step_s["raised_at"] == at(30), "when the probe began, not when it was judged"
-    assert (step_s["watched"], step_s["confirmed_by"]) == ("watch-30", "watch-31")
-    assert step_s["change_percent"] == pytest.approx(50)
-    assert told.warehouse.query("alarms", node_type="emu.server").is_empty()
-
-
 def test_the_last_judgement_names_what_was_confirmed(told: "Maker") -> None:
     (row,) = told.warehouse.query("last_judgements").to_dicts()
     assert (row["node_type"], row["metric"]) == ("emu.avx2.1c", "watch_step_time_s")
@@ -327,16 +273,13 @@ def test_a_probe_has_been_judged_if_it_confirmed_another(told: "Maker") -> None:
 
 
 def test_what_is_from_before_a_change_is_stale(told: "Maker") -> None:
-    """All profiles of that type on that host, and the fit to one of them."""
+    """All profiles of that type on that host."""
     stale = told.warehouse.query("stale_runs", node_type="emu.avx2.1c")
     assert set(stale["run_id"]) == {"p1", "p2"}, "neither what judges nor of another backend"
     assert set(stale["stale_since"]) == {at(30)}
     assert set(stale["metric"]) == {"watch_step_time_s"}
-    fits = told.warehouse.query("stale_fits", node_type="emu.avx2.1c")
-    assert [(row["system"], row["stale_runs"]) for row in fits.to_dicts()] == [("async_sgd", 1)]
     # The server of the same runs has not changed.
     assert told.warehouse.query("stale_runs", node_type="emu.server").is_empty()
-    assert told.warehouse.query("stale_fits", node_type="emu.server").is_empty()
 
 
 def flipped(content: bytes, bit: int) -> bytes:

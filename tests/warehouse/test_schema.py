@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from profilers.clusters.node_types import node_types
-from warehouse.landing import SCHEMAS
+from warehouse.tables import SCHEMAS
 
 TYPES = {
     pa.string(): {"VARCHAR", "JSON"},

@@ -136,13 +136,12 @@ def test_migrating_keeps_the_warehouse_as_it_was(filled: "Maker", newer_code: in
     before = everything(filled.home / "warehouse.duckdb")
     (finding,) = check(filled.home).findings
     assert "this Stepcast reads 9000; `stepcast warehouse migrate`" in finding.text
-    done = migrate_now(filled.home)
-    assert (done.after, done.before < done.after) == (newer_code, True)
-    assert done.backup is not None
-    assert everything(done.backup) == before
+    version, after, copied = migrate_now(filled.home)
+    assert (after, version < after) == (newer_code, True)
+    assert copied is not None
+    assert everything(copied) == before
     assert check(filled.home).findings == ()
-    again = migrate_now(filled.home)
-    assert (again.before, again.after, again.backup) == (newer_code, newer_code, None)
+    assert migrate_now(filled.home) == (newer_code, newer_code, None)
 
 
 def test_without_room_for_the_backup_nothing_is_migrated(filled: "Maker", newer_code: int) -> None:

@@ -1,4 +1,4 @@
--- What did configurations give over time, run by run ($words of their names, $metric, $node_type; NULL: all)?
+-- What did configurations give over time, run by run ($words of their names; NULL: all)?
 -- Each word has to be somewhere in: label, probe, node type, metric, point, study, scenario or comparable id.
 SELECT
     comparable_id, label, node_type, history.metric, point, value, unit, history.started_at,
@@ -7,14 +7,12 @@ SELECT
 FROM report.history AS history
 JOIN report.configuration USING (run_id, comparable_id)
 JOIN raw.run AS run USING (run_id)
-WHERE ($metric::VARCHAR IS NULL OR history.metric = $metric)
-    AND ($node_type::VARCHAR IS NULL OR node_type = $node_type)
-    AND ($words::VARCHAR IS NULL OR list_bool_and(list_transform(
-        string_split_regex(trim(lower($words)), '\s+'),
-        lambda word: contains(lower(concat_ws(
-            ' ', label, history.probe, node_type, history.metric, point, history.study,
-            history.scenario_id, comparable_id
-        )), word)
-    )))
+WHERE $words::VARCHAR IS NULL OR list_bool_and(list_transform(
+    string_split_regex(trim(lower($words)), '\s+'),
+    lambda word: contains(lower(concat_ws(
+        ' ', label, history.probe, node_type, history.metric, point, history.study,
+        history.scenario_id, comparable_id
+    )), word)
+))
 WINDOW figure AS (PARTITION BY comparable_id, history.metric, point)
 ORDER BY label, node_type, history.metric, point, comparable_id, history.started_at, run_id;

@@ -101,14 +101,12 @@ def test_training_takes_the_samples_over_the_forecast_speed(found: DecisionAnswe
 def test_the_same_question_of_the_same_date_has_the_same_answer(
     warehouse: Warehouse, found: DecisionAnswer
 ) -> None:
-    before = read_only(warehouse.home, "FROM pred.recommendation").height
+    before = read_only(warehouse.home, "FROM pred.recommendation")
     again = ask(warehouse)
     assert again.recommendation_id == found.recommendation_id
-    assert read_only(warehouse.home, "FROM pred.recommendation").height == before
-    kept = warehouse.query("recommendations", system="recommend").to_dicts()
-    (choice,) = [
-        row["choice"] for row in kept if row["recommendation_id"] == found.recommendation_id
-    ]
+    kept = read_only(warehouse.home, "FROM pred.recommendation")
+    assert kept.height == before.height
+    (choice,) = kept.filter(recommendation_id=found.recommendation_id)["choice"]
     assert found.decision.choice is not None
     assert found.decision.choice.key.split()[0] in str(choice)
 

@@ -9,9 +9,9 @@ from typing import Any
 import polars as pl
 
 from networks.gpu_steps import GpuStep, Operator, StepKey, Tensor
-from warehouse.landing import SCHEMAS
 from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
 from warehouse.sets import kept_runs, kept_tables
+from warehouse.tables import SCHEMAS
 
 PUBLIC = Path(__file__).parents[3] / "data" / "public"
 NETWORKS = ("resnet50", "bert_base", "gpt2_small", "RegNetX-200MF")

@@ -12,27 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
-from pipelines.cli.main import app
 from tests.pipelines.ran import Ran, Stepcast
 from warehouse.connection import connect
 from warehouse.history import explain_unwritable
 from warehouse.home import CHECKOUT, HISTORY, MAIN
 from warehouse.publication import versions
 
-READS = (
-    "sql query accuracy compare history report predict plan",
-    "doctor networks node-types warehouse:check prices:show fleet:list fleet:status",
-)
-"""Commands that answer from the history, from what has landed, or from neither."""
-WRITES = (
-    "run load export seal reproduce profile recommend serve",
-    "train reap ui import bench sweep",
-    "fleet:add fleet:pause fleet:resume fleet:remove fleet:run",
-    "warehouse:backup warehouse:compact warehouse:migrate prices:collect",
-)
-"""Those that measure, load, or are asked for a file or an entry of the ledger."""
 IN_ONE_PROCESS = """
 import contextlib, io, json, sys
 from pipelines.cli.main import main
@@ -121,22 +107,6 @@ def content(home: Path) -> dict[str, Any]:
         str(path): (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else None)
         for path in [home, *home.rglob("*")]
     }
-
-
-def test_every_command_is_known_to_read_or_to_write() -> None:
-    def leaves(command: Any, *names: str) -> Iterator[str]:
-        if not hasattr(command, "list_commands"):
-            yield ":".join(names)
-            return
-        context = typer.Context(command)
-        for name in command.list_commands(context):
-            yield from leaves(command.get_command(context, name), *names, name)
-
-    listed = " ".join((*READS, *WRITES)).split()
-    assert sorted(leaves(typer.main.get_command(app))) == sorted(listed)
-    offline = {"plan", "doctor", "networks", "embedder:list", "docs:data"}
-    reads = {name.replace(" ", ":") for name in arguments_of(Path(), Path(), Path())}
-    assert reads == set(" ".join(READS).split()) - offline
 
 
 @pytest.mark.exhaustive

@@ -2,13 +2,10 @@
 
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from dagster import DagsterRunStatus
 
-from pipelines.cli import run_job
-from pipelines.cli.money import SpendingLimit
 from tests.pipelines.ran import ASKED, MEASURED, Ran, Stepcast, statuses
 from tests.synthetic import ONLY_PROFILES, STUDY, PaperProbes, by_workers, write_study
 from warehouse.warehouse import Warehouse
@@ -143,23 +140,6 @@ def test_bad_studies_are_one_line_and_exit_2(
         assert (answer.code, answer.out) == (2, "")
         (line,) = answer.err.splitlines()
         assert line.startswith(f"stepcast: {study}: {expected}")
-
-
-def test_rounds_are_begun_until_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    now_s, rounds = 100.0, []
-
-    def minute_long(path: Path, backend: str | None, money: SpendingLimit, *, judged: bool) -> None:
-        nonlocal now_s
-        now_s += 60
-        rounds.append(backend)
-
-    monkeypatch.setattr(run_job, "_run_round", minute_long)
-    monkeypatch.setattr(run_job, "load_study", lambda *_: SimpleNamespace(backend="loopback"))
-    monkeypatch.setattr("pipelines.cli.run_job.time.monotonic", lambda: now_s)
-    run_job.run_study(Path("a.yaml"), None, 0, SpendingLimit())
-    assert len(rounds) == 1
-    run_job.run_study(Path("a.yaml"), "loopback", 2.5, SpendingLimit())
-    assert rounds[1:] == ["loopback"] * 3
 
 
 def test_a_study_that_only_profiles_runs_and_has_no_report(

@@ -17,7 +17,6 @@ from rich.cells import cell_len
 from pipelines.cli.tables import (
     PIPE_COLUMNS,
     TableColumn,
-    print_rows,
     print_table,
     print_text,
     table_lines,
@@ -154,8 +153,3 @@ def test_a_terminal_and_columns_of_the_environment_decide() -> None:
         [sys.executable, "-c", TABLE], env=without, capture_output=True, text=True, check=True
     )
     assert piped.stdout.splitlines() == ["", *lines(PIPE_COLUMNS), ""]
-
-
-def test_colours_are_for_terminals_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    print_rows([TableColumn("", colours={"no": "red"}), TableColumn("b")], [["no", "1"]])
-    assert capsys.readouterr().out.splitlines()[-2] == "no  1"

@@ -7,7 +7,6 @@ from shutil import copytree
 import pytest
 from rich.cells import cell_len
 
-from scripts.reference_pages import commands
 from tests.pipelines.ran import stepcast
 from warehouse.home import CHECKOUT
 
@@ -37,25 +36,12 @@ TABLES: dict[str, tuple[str, ...]] = {
     "sql": ("SELECT * FROM report.accuracy LIMIT 3",),
 }
 """Commands that print a table of the small history, and what they are asked."""
-RESULTS = ("run", "reproduce", "sweep", "bench")
-"""Commands that measure, rebuild or forecast for long, then print tables of a home."""
 LINES: dict[str, tuple[str, ...]] = {
     "load": (),
     "networks": (),
     "warehouse check": (),
 }
 """Commands that print lines, some of them long."""
-WITHOUT_TABLES = {
-    *LINES,
-    *(
-        "export",
-        "fleet add",
-    ),
-    *("fleet pause", "fleet remove", "fleet resume", "fleet run", "import"),
-    *("prices collect", "profile", "reap", "report", "seal"),
-    "serve",
-    *("train", "ui", "warehouse backup", "warehouse compact", "warehouse migrate"),
-}
 
 
 @pytest.fixture(scope="module")
@@ -77,12 +63,6 @@ def check_lines(text: str) -> None:
 
 def words_of(*texts: str) -> set[str]:
     return {word.rstrip(":") for text in texts for word in text.split() if word.strip("─")}
-
-
-def test_every_command_prints_tables_or_none() -> None:
-    groups = [{*TABLES}, {*RESULTS}, WITHOUT_TABLES]
-    names = [name for group in groups for name in group]
-    assert sorted(names) == sorted(name.removeprefix("stepcast ") for name, _ in commands())
 
 
 @pytest.mark.parametrize("name", [*TABLES, *LINES])
