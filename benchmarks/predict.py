@@ -179,7 +179,8 @@ def _main() -> None:
         assert predict_output  # the command prints by it
     with watch.stage("trace_s"):
         asked = ForecastOptions.model_validate(OPTIONS)
-        own = workload.build_own_workload(_TARGET, asked.training)
+        with workload.tracing_own_workload(_TARGET, asked.training) as traced:
+            own = traced()
     warehouse = Warehouse(copy) if keep else PublishedHistory(copy)
     with watch.stage("open_s"), warehouse.reading():
         pass

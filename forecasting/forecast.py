@@ -205,7 +205,6 @@ def forecast_nameless(
     systems: Sequence[System],
     observations: Observations,
     choose_scope: Callable[[Sequence[VisibleRun]], HistoryScope],
-    say: Say = lambda _: None,
 ) -> ForecastAnswer:
     """Forecast scenarios whose network or nodes have no name here; the ledger keeps nothing.
 
@@ -215,7 +214,6 @@ def forecast_nameless(
         systems: that are asked.
         observations: what is known of these networks and nodes.
         choose_scope: returns whose runs count, of all that are visible.
-        say: told what takes long.
 
     Raises:
         BadInput: nothing that counts has been profiled.
@@ -224,7 +222,7 @@ def forecast_nameless(
     with warehouse.reading():
         scope = choose_scope(visible_runs(warehouse))
         ready = _read(questions, systems, scope, warehouse, None)
-    return _forecast(ready, observations, warehouse, dry_run=True, far_out=False, say=say)
+    return _forecast(ready, observations, warehouse, dry_run=True, far_out=False)
 
 
 @dataclass(frozen=True)
@@ -257,7 +255,7 @@ def _forecast(
     *,
     dry_run: bool,
     far_out: bool,
-    say: Say,
+    say: Say = lambda _: None,
 ) -> ForecastAnswer:
     plan, history = ready.plan, ready.history
     fits = {

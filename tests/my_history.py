@@ -8,6 +8,7 @@ import polars as pl
 from profilers.clusters import host_id
 from profilers.steady.host import instruction_sets
 from studies.curve import Curve
+from tests.made_run import made_run
 from tests.models.srift import study as srift
 from warehouse.landing import land
 from warehouse.records import Run, Scenario
@@ -100,19 +101,14 @@ def of_host(
     study: str = "made_up",
 ) -> Run:
     """Return a run that fits may see, of this host or another."""
-    return Run(
-        run_id=run_id,
-        probe=probe,
-        purpose="profile",
+    return made_run(
+        run_id,
+        probe,
+        START,
         study=study,
-        repeat=1,
         scenario_id=None if about is None else about.scenario_id,
         backend="loopback",
-        status="ok",
-        started_at=START,
         ended_at=START + timedelta(minutes=1),
         host_id=host or host_id("loopback"),
-        host={"cpu": "x"},
-        software={"torch": "2"},
         config=config,
     )

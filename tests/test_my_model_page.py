@@ -17,7 +17,7 @@ from forecasting.scope import ForecastRefusal
 from models.async_sgd.systems import ASYNC_SGD
 from networks.own_model import OwnModel, tracing
 from networks.primitives import Primitive, PrimitiveGraph
-from pipelines.cli import profile_job, workload
+from pipelines.cli import profile, workload
 from pipelines.cli.workload import OwnWorkload, as_json, curves_of, in_words, profile_commands
 from tests import my_history
 from tests.my_history import WORKER, possible
@@ -100,11 +100,11 @@ def test_a_keras_model_is_profiled_with_servers_alone() -> None:
     model = OwnModel("own-1234abcd", "tensorflow", 24, 100, None, {})
     alone = OwnWorkload(KERAS, model, curves_of([{**CURVE, "strategy": "all_reduce"}], None))
     with pytest.raises(BadInput, match="give --server and --link-mbps"):
-        profile_job.probes_of(alone, 500)
+        profile.probes_of(alone, 500)
     served = OwnWorkload(KERAS, model, curves_of([{**CURVE, "server": "emu.server"}], None))
-    assert profile_job.probes_of(served, 500).keys() == {"links", "tf_trace"}
+    assert profile.probes_of(served, 500).keys() == {"links", "tf_trace"}
     with pytest.raises(BadInput, match="give --server and --link-mbps"):
-        profile_job.probes_of(served, None)
+        profile.probes_of(served, None)
     assert "100 parameters, a model of Keras, images of 24 px" in served.in_words
 
 

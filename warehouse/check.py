@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from warehouse import chain, journal, ledger, limits
 from warehouse.connection import (
-    PATIENCE_S,
     first_line,
     is_damage,
     is_of_machine,
@@ -130,19 +129,19 @@ class CheckReport:
         return not any(finding.broken for finding in self.findings)
 
 
-def check(home: Path, *, patience_s: float = PATIENCE_S) -> CheckReport:
+def check(home: Path) -> CheckReport:
     """Look for what is lost, doubled or altered; changes nothing.
 
     While another process writes to the warehouse, what is published is looked at instead.
 
     Raises:
         BadInput: there is no warehouse, or newer code made it.
-        WarehouseBusy: another process held it for `patience_s` seconds.
+        WarehouseBusy: another process holds it.
     """
     main, history = home / MAIN, home / HISTORY
     writer = writer_of(main)
     opening = (
-        open_warehouse(home, read_only=True, patience_s=patience_s)
+        open_warehouse(home, read_only=True)
         if writer is None
         else open_published(main, history, any_version=True)
     )

@@ -44,11 +44,10 @@ def connect(
     path: Path,
     *,
     read_only: bool = False,
-    patience_s: float = PATIENCE_S,
-    folders: Sequence[Path | str] | None = (),
+    folders: Sequence[Path | str] = (),
     settings: Mapping[str, str] = _NO_SETTINGS,
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a DuckDB file, waiting up to `patience_s` seconds for a lock another process holds.
+    """Open a DuckDB file, waiting up to `PATIENCE_S` for a lock another process holds.
 
     Before anything of the file is read, statements and views of it are kept from other files,
     extensions and settings. Within reach stay the database itself, its log, what it spills, and
@@ -57,8 +56,7 @@ def connect(
     Args:
         path: of the file.
         read_only: nothing is written to it.
-        patience_s: seconds.
-        folders: whose files are within reach too; None: whatever this process may read and write.
+        folders: whose files are within reach too.
         settings: of DuckDB, by name.
 
     Raises:
@@ -67,7 +65,7 @@ def connect(
         BadInput: the file cannot be opened.
         StepcastError: the block could not write what it had to, for example to a full disk.
     """
-    connection = _patient(patience_s)(_open, path, read_only, folders, settings)
+    connection = _patient()(_open, path, read_only, folders, settings)
     try:
         yield connection
     except Exception as error:
@@ -116,19 +114,8 @@ def run(
     return connection.execute(f"EXECUTE stated({named})")
 
 
-def _confine(connection: duckdb.DuckDBPyConnection, folders: Sequence[Path | str]) -> None:
-    if _is_locked(connection):  # this process has it open already
-        return
-    # DuckDB compares paths as they stand in a statement, where * and [ are escaped.
-    inside = [name for folder in folders for name in (str(folder), escape(str(folder)))]
-    if inside:
-        connection.execute(f"SET allowed_directories = [{', '.join(map(literal, inside))}]")
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
-
-
 @contextmanager
-def presence(home: Path, *, alone: bool = False, patience_s: float = PATIENCE_S) -> Iterator[None]:
+def presence(home: Path, *, alone: bool = False) -> Iterator[None]:
     """Hold the folder of a warehouse, together with others or `alone`.
 
     Whoever opens the warehouse does so present; whoever replaces its file is alone. Else a process
@@ -139,7 +126,7 @@ def presence(home: Path, *, alone: bool = False, patience_s: float = PATIENCE_S)
     """
     descriptor = os.open(home, os.O_RDONLY)
     try:
-        _patient(patience_s)(_lock, descriptor, home, alone)
+        _patient()(_lock, descriptor, home, alone)
         yield
     finally:
         os.close(descriptor)
@@ -205,15 +192,23 @@ def first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
 
 
-def explanation(error: Exception) -> str:
-    """Return DuckDB's message on one line, with what it suggests, without the snippet below."""
-    return " ".join(str(error).partition("\nLINE ")[0].split())
+def with_place(error: Exception) -> str:
+    """Return DuckDB's message on one line: what is wrong, what it suggests, and where that is."""
+    message, _, drawing = str(error).partition("\nLINE ")
+    explanation = " ".join(message.split())
+    line, _, pointer = drawing.partition("\n")
+    number, _, text = line.partition(": ")
+    at = len(pointer.partition("^")[0]) - len(f"LINE {number}: ")
+    if "^" not in pointer or not 0 <= at <= len(text):
+        return explanation
+    where = f"at {text[at:].strip()!r:.50}" if text[at:].strip() else "at its end"
+    return f"{explanation} (line {number}, {where})"
 
 
-def _patient(patience_s: float) -> Retrying:
+def _patient() -> Retrying:
     return Retrying(
         retry=retry_if_exception_type(WarehouseBusy),
-        stop=stop_after_delay(patience_s),
+        stop=stop_after_delay(PATIENCE_S),
         wait=wait_random(0.02, 0.3),
         reraise=True,
     )
@@ -227,46 +222,36 @@ def _lock(descriptor: int, home: Path, alone: bool) -> None:
         raise WarehouseBusy(f"the warehouse in {home} is {why}; wait, then try again") from error
 
 
-def _open(
-    path: Path,
-    read_only: bool,
-    folders: Sequence[Path | str] | None,
-    settings: Mapping[str, str],
-) -> duckdb.DuckDBPyConnection:
-    connection = _opened(path, read_only, settings)
-    if folders is None:
-        return connection
-    within_reach = folders if read_only else [*folders, plain_name(SCHEMA)]
-    _confine(connection, within_reach)
-    return connection
-
-
 @cache
 def _spilled(place: Path) -> str:
     """Return where readers of this process spill: DuckDB opens a file twice with equal settings."""
     return str(durable_files.temporary(place)) if os.access(place, os.W_OK) else ""
 
 
-def _is_locked(connection: duckdb.DuckDBPyConnection) -> bool:
-    return connection.execute("SELECT current_setting('lock_configuration')").fetchone() == (True,)
-
-
-def _opened(path: Path, read_only: bool, settings: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
+def _open(
+    path: Path, read_only: bool, folders: Sequence[Path | str], settings: Mapping[str, str]
+) -> duckdb.DuckDBPyConnection:
+    # Else killed readers would leave what they spilled under a name that says no owner.
+    config = _CONFIG | ({"temp_directory": _spilled(home())} if read_only else {})
     try:
-        config = _CONFIG
-        if read_only:
-            # Else killed readers would leave what they spilled under a name that says no owner.
-            config = _CONFIG | {"temp_directory": _spilled(home())}
         connection = duckdb.connect(str(path), read_only=read_only, config=config)
     except duckdb.Error as error:
         raise _explained(path, error) from error
-    if _is_locked(connection):
+    locked = "SELECT current_setting('lock_configuration')"
+    if connection.execute(locked).fetchone() == (True,):  # this process has it open already
         return connection
     for name, value in settings.items():
         connection.execute(f"SET {name} = {literal(value)}")
     connection.execute("SET TimeZone = 'UTC'")
     # A join with some runs leaves blocks of other runs unread, also where it is of many.
     connection.execute("SET dynamic_or_filter_threshold = 10000")
+    # DuckDB compares paths as they stand in a statement, where * and [ are escaped.
+    within_reach = [str(folder) for folder in folders] + ([] if read_only else [plain_name(SCHEMA)])
+    inside = [name for folder in within_reach for name in (folder, escape(folder))]
+    if inside:
+        connection.execute(f"SET allowed_directories = [{', '.join(map(literal, inside))}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
     return connection
 
 

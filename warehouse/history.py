@@ -142,12 +142,12 @@ def known_runs(home: Path) -> list[Run]:
     return landed_runs(home / "landing", known)
 
 
-def explain_unwritable(home: Path, *, patience_s: float = PATIENCE_S) -> str | None:
+def explain_unwritable(home: Path) -> str | None:
     """Say why the warehouse of a home cannot be written, after waiting for another writer."""
     main = home / MAIN
     if not os.access(home, os.W_OK) or (main.exists() and not os.access(main, os.W_OK)):
         return f"{home} is read-only"
-    until_s = time.monotonic() + patience_s
+    until_s = time.monotonic() + PATIENCE_S
     while (writer := writer_of(main)) is not None:
         if time.monotonic() >= until_s:
             return f"{main} is held by {writer}"

@@ -225,7 +225,6 @@ def migrate(
             )
     if lacking or _edition_of(connection) != _edition(views):
         _make_views(connection, views)
-        _explain_columns(connection)
     return before, after
 
 
@@ -336,23 +335,6 @@ def _apply(connection: duckdb.DuckDBPyConnection, version: int, file: Path, dige
 
 def _digest(*files: Path) -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
-
-
-def _explain_columns(connection: duckdb.DuckDBPyConnection) -> None:
-    """Give the columns of `visible` views the comments of raw tables they show."""
-    bare = connection.execute(
-        "SELECT seen.schema_name, table_name, column_name, raw.comment "
-        "FROM duckdb_columns() AS raw "
-        "JOIN duckdb_columns() AS seen USING (table_name, column_name) "
-        "WHERE raw.schema_name = 'raw' AND seen.schema_name = 'visible' "
-        "AND seen.comment IS DISTINCT FROM raw.comment"
-    ).fetchall()
-    # One transaction: each comment on its own would be written to disk on its own.
-    with transaction(connection):
-        for schema, table, column, comment in bare:
-            connection.execute(
-                f'COMMENT ON COLUMN "{schema}"."{table}"."{column}" IS {literal(comment)}'
-            )
 
 
 def _applied(connection: duckdb.DuckDBPyConnection) -> dict[int, str]:

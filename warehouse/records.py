@@ -329,23 +329,6 @@ class Scenario(SparseRecord):
         """The groups of workers."""
         return tuple(group for group in self.nodes if group.role == "worker")
 
-    def with_workers(self, workers: int) -> "Scenario":
-        """Return this scenario with another number of workers, of its groups in turn."""
-        groups = self.worker_groups
-        counts = [len(range(place, workers, len(groups))) for place in range(len(groups))]
-        servers = tuple(group for group in self.nodes if group.role == "server")
-        chosen = (
-            group.model_copy(update={"count": count})
-            for group, count in zip(groups, counts, strict=True)
-            if count
-        )
-        return self.model_copy(
-            update={
-                "strategy": self.strategy.model_copy(update={"workers": workers}),
-                "nodes": (*chosen, *servers),
-            }
-        )
-
     @property
     def _kinds(self) -> str:
         """How many workers there are of each kind; with servers only if there are several."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import duckdb
 
-from warehouse.connection import PATIENCE_S, connect, presence
+from warehouse.connection import connect, presence
 from warehouse.durable_files import scratch, sync
 from warehouse.home import HISTORY, JOURNAL, MAIN
 from warehouse.journal import LoggedEntry, read
@@ -21,7 +21,7 @@ from warehouse.upkeep import (
 )
 
 
-def recover(home: Path, *, patience_s: float = PATIENCE_S) -> list[str]:
+def recover(home: Path) -> list[str]:
     """Read the whole warehouse and bring back what is damaged or gone; return lines that say so.
 
     What is damaged is set aside in `damaged/`. Fits, predictions and the chain come from the
@@ -33,14 +33,11 @@ def recover(home: Path, *, patience_s: float = PATIENCE_S) -> list[str]:
     """
     main, lines = home / MAIN, list[str]()
     try:
-        if main.exists() and _is_damaged(home, patience_s):
-            lines = _put_aside(home, patience_s)
+        if main.exists() and _is_damaged(home):
+            lines = _put_aside(home)
         if not main.exists():
-            return lines + _bring_back(home, patience_s)
-        with (
-            presence(home, patience_s=patience_s),
-            connect(main, patience_s=patience_s) as connection,
-        ):
+            return lines + _bring_back(home)
+        with presence(home), connect(main) as connection:
             bring_up_to_date(connection, main)
             if faults := rewrite_damaged_journal(connection, home):
                 lines.append(f"{JOURNAL}/ was damaged ({faults[0]}): written anew of {MAIN}")
@@ -52,29 +49,29 @@ def recover(home: Path, *, patience_s: float = PATIENCE_S) -> list[str]:
     return lines
 
 
-def _is_damaged(home: Path, patience_s: float) -> bool:
-    with presence(home, patience_s=patience_s):
-        return bool(_damage(home / MAIN, patience_s))
+def _is_damaged(home: Path) -> bool:
+    with presence(home):
+        return bool(_damage(home / MAIN))
 
 
-def _put_aside(home: Path, patience_s: float) -> list[str]:
+def _put_aside(home: Path) -> list[str]:
     """Move a damaged warehouse away; return a line that says so, none if it is sound after all."""
-    with presence(home, alone=True, patience_s=patience_s):
+    with presence(home, alone=True):
         main = home / MAIN
-        if not (why := _damage(main, patience_s)):
+        if not (why := _damage(main)):
             return []  # another process was here first
         away = set_aside(home, [main, main.with_name(main.name + ".wal")], why)
     return [f"{MAIN} was damaged; it is in {away} now, with the reason"]
 
 
-def _bring_back(home: Path, patience_s: float) -> list[str]:
+def _bring_back(home: Path) -> list[str]:
     """Make the warehouse of the journal, or of its copy; a new home gets neither."""
     main, history = home / MAIN, home / HISTORY
     origin, known = (
         f"{JOURNAL}/",
         any(isinstance(entry, LoggedEntry) for entry in read(home / JOURNAL)),
     )
-    if not known and history.exists() and not _damage(history, patience_s):
+    if not known and history.exists() and not _damage(history):
         origin, known = HISTORY, True
         with scratch(home) as fresh:
             shutil.copyfile(history, fresh)
@@ -84,7 +81,7 @@ def _bring_back(home: Path, patience_s: float) -> list[str]:
     if not known:
         return []
     ensure_warehouse(main)
-    with presence(home, patience_s=patience_s), connect(main, patience_s=patience_s) as connection:
+    with presence(home), connect(main) as connection:
         faults: tuple[str, ...] = ()
         if origin == HISTORY:
             bring_up_to_date(connection, main)
@@ -101,10 +98,10 @@ def _bring_back(home: Path, patience_s: float) -> list[str]:
     return lines
 
 
-def _damage(path: Path, patience_s: float) -> str:
+def _damage(path: Path) -> str:
     """Return what is damaged in a database, after all of it was read; nothing if it is sound."""
     try:
-        with connect(path, read_only=path.name == HISTORY, patience_s=patience_s) as connection:
+        with connect(path, read_only=path.name == HISTORY) as connection:
             contents(connection)
             if path.name == MAIN:
                 _read_indexes(connection)

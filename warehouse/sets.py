@@ -37,7 +37,7 @@ from warehouse.landing import (
 )
 from warehouse.records import BadInput, Run, StepcastError
 from warehouse.tables import CHUNK_ROWS, SCHEMAS, one_line, read, stream
-from warehouse.transfer import copy_runs, put_in_place
+from warehouse.transfer import copy_run, put_in_place
 
 REPLACED = ".replaced-"
 """Begins the name of a day's set while a new one takes its place."""
@@ -383,12 +383,12 @@ def copy_kept_runs(
     those of sets may not survive a power failure, and come sooner.
 
     Raises:
-        BadInput: as `copy_runs` and `Sets.unpack`.
+        BadInput: as `copy_run` and `Sets.unpack`.
         StepcastError: it could not be read or written.
     """
     if is_sets(folder):
         return _opened(folder).unpack(landing, run_ids, durable=durable)
-    return copy_runs(folder, landing, run_ids)
+    return sum(copy_run(folder, landing, run_id) for run_id in run_ids)
 
 
 def _opened(folder: Path) -> Sets:

@@ -1,13 +1,12 @@
 """Landed runs, from one landing folder to another."""
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
 
 from warehouse import limits
 from warehouse.durable_files import remove, sweep, sync, temporary
 from warehouse.landed_files import check_folder, check_name, open_plain, verify
-from warehouse.landing import ARTEFACTS, QUARANTINE, run_folders
+from warehouse.landing import QUARANTINE, run_folders
 from warehouse.records import BadInput, StepcastError
 from warehouse.tables import one_line
 
@@ -44,17 +43,10 @@ def copy_landed(source: Path, landing: Path) -> tuple[int, list[str]]:
     return copied, lines
 
 
-def copy_runs(
-    source: Path, landing: Path, run_ids: Iterable[str], *, artefacts: bool = True
-) -> int:
-    """Copy those runs that `landing` lacks as `copy_run` does, and return how many."""
-    return sum(copy_run(source, landing, run_id, artefacts=artefacts) for run_id in run_ids)
-
-
-def copy_run(source: Path, landing: Path, run_id: str, *, artefacts: bool = True) -> bool:
+def copy_run(source: Path, landing: Path, run_id: str) -> bool:
     """Copy a run to disk, whole or not at all, unless `landing` has it; return whether it did.
 
-    Its raw artefacts are copied too unless `artefacts` is false. No symbolic link is followed.
+    No symbolic link is followed.
 
     Raises:
         BadInput: its id cannot name a folder, or `copy_folder` refuses it.
@@ -67,7 +59,7 @@ def copy_run(source: Path, landing: Path, run_id: str, *, artefacts: bool = True
     landing.mkdir(parents=True, exist_ok=True)
     fresh = temporary(landing)
     try:
-        copy_folder(source / run_id, fresh, artefacts=artefacts)
+        copy_folder(source / run_id, fresh)
         return put_in_place(fresh, target)
     except BadInput as error:
         raise BadInput(f"run {run_id} was not copied: {error}") from error
@@ -93,7 +85,7 @@ def put_in_place(fresh: Path, target: Path, *, durable: bool = True) -> bool:
     return True
 
 
-def copy_folder(source: Path, target: Path, *, artefacts: bool = True) -> None:
+def copy_folder(source: Path, target: Path) -> None:
     """Copy the folder of a run to disk; no symbolic link is followed.
 
     Raises:
@@ -108,8 +100,6 @@ def copy_folder(source: Path, target: Path, *, artefacts: bool = True) -> None:
             raise BadInput(f"folders inside each other deeper than {limits.DEPTH}")
         destination = target / inside
         destination.mkdir()
-        if destination == target:
-            folders[:] = [folder for folder in folders if artefacts or folder != ARTEFACTS]
         file_count += len(folders) + len(files)
         if file_count > limits.RUN_FILES:
             raise BadInput(f"it has more than {limits.RUN_FILES:,} files")

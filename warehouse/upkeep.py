@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from warehouse import chain, journal
-from warehouse.connection import PATIENCE_S, connect, literal, presence, transaction
+from warehouse.connection import connect, literal, presence, transaction
 from warehouse.durable_files import remove, scratch, sweep, sync, temporary
 from warehouse.home import BACKUPS, DAMAGED, HISTORY, JOURNAL, MAIN
 from warehouse.journal import NOT_LOADED, TABLES, Columns, LoggedEntry, Position
@@ -28,7 +28,6 @@ def open_warehouse(
     *,
     alone: bool = False,
     read_only: bool = False,
-    patience_s: float = PATIENCE_S,
     folders: Sequence[Path] = (),
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open the warehouse that is in `home`, as it is: nothing is made and nothing migrated.
@@ -37,30 +36,30 @@ def open_warehouse(
 
     Raises:
         BadInput: there is none.
-        WarehouseBusy: another process held it for `patience_s` seconds.
+        WarehouseBusy: another process holds it.
     """
     main = home / MAIN
     if not main.exists():
         raise BadInput(f"no warehouse in {home} yet; run `make demo` or `stepcast run`")
     with (
-        presence(home, alone=alone, patience_s=patience_s),
-        connect(main, read_only=read_only, patience_s=patience_s, folders=folders) as connection,
+        presence(home, alone=alone),
+        connect(main, read_only=read_only, folders=folders) as connection,
     ):
         yield connection
 
 
-def backup(home: Path, folder: Path | None = None, *, patience_s: float = PATIENCE_S) -> Path:
+def backup(home: Path, folder: Path | None = None) -> Path:
     """Copy the warehouse, as one moment left it, into a folder (`home`/backups), and return where.
 
     Raises:
         StepcastError: the copy could not be written, or does not hold what the warehouse holds;
             nothing of it is left.
     """
-    with open_warehouse(home, patience_s=patience_s) as connection:
+    with open_warehouse(home) as connection:
         return _backup(connection, home / MAIN, folder or home / BACKUPS)
 
 
-def compact(home: Path, *, patience_s: float = PATIENCE_S) -> tuple[int, int]:
+def compact(home: Path) -> tuple[int, int]:
     """Write the warehouse anew without the space that deleted rows left, and publish it.
 
     Returns the bytes of the file before and after.
@@ -72,7 +71,7 @@ def compact(home: Path, *, patience_s: float = PATIENCE_S) -> tuple[int, int]:
     main = home / MAIN
     sweep(home)
     with (
-        open_warehouse(home, alone=True, patience_s=patience_s, folders=[home]) as connection,
+        open_warehouse(home, alone=True, folders=[home]) as connection,
         scratch(home) as fresh,
     ):
         connection.execute("CHECKPOINT")
@@ -82,12 +81,12 @@ def compact(home: Path, *, patience_s: float = PATIENCE_S) -> tuple[int, int]:
         sync(fresh)
         os.replace(fresh, main)
         sync(home)
-    with open_warehouse(home, patience_s=patience_s) as connection:
+    with open_warehouse(home) as connection:
         publish(connection, main, home / HISTORY)
     return before, main.stat().st_size
 
 
-def migrate_now(home: Path, *, patience_s: float = PATIENCE_S) -> tuple[int, int, Path | None]:
+def migrate_now(home: Path) -> tuple[int, int, Path | None]:
     """Bring the warehouse's schema up to date, after a backup, and publish it.
 
     Returns the versions before and after, and the copy from before; None where nothing changed.
@@ -96,7 +95,7 @@ def migrate_now(home: Path, *, patience_s: float = PATIENCE_S) -> tuple[int, int
         BadInput: newer code made it.
         StepcastError: the backup or a migration failed.
     """
-    with open_warehouse(home, patience_s=patience_s) as connection:
+    with open_warehouse(home) as connection:
         done = bring_up_to_date(connection, home / MAIN)
         publish(connection, home / MAIN, home / HISTORY)
     return done

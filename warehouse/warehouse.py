@@ -20,13 +20,12 @@ import pyarrow as pa
 from warehouse import journal, ledger, limits, loader
 from warehouse import seal as sealed_forecasts
 from warehouse.connection import (
-    PATIENCE_S,
     connect,
-    explanation,
     first_line,
     is_damage,
     presence,
     run,
+    with_place,
 )
 from warehouse.durable_files import remove, sweep, write_bytes
 from warehouse.home import HISTORY, MAIN
@@ -57,17 +56,16 @@ class Warehouse:
     """The measurement history under `home`: warehouse.duckdb, history.duckdb and landing/.
 
     Every method opens the database, works and closes it; one that finds it held by another
-    process waits up to `patience_s` seconds and then raises WarehouseBusy.
+    process waits for `PATIENCE_S` and then raises WarehouseBusy.
     """
 
     _records = True
     """Whether what it is asked to record is kept; else it is named as if it were."""
 
-    def __init__(self, home: Path, *, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, home: Path) -> None:
         self.home = home
         self.landing = home / "landing"
         self._main = home / MAIN
-        self._patience_s = patience_s
         self._held: duckdb.DuckDBPyConnection | None = None
         self._publishes = True
 
@@ -279,10 +277,9 @@ class Warehouse:
             return
         ensure_warehouse(self._main)
         with (
-            presence(self.home, patience_s=self._patience_s),
+            presence(self.home),
             connect(
                 self._main,
-                patience_s=self._patience_s,
                 folders=[self.landing.absolute()] if files else (),
                 settings={"memory_limit": loader.MEMORY} if files else {},
             ) as connection,
@@ -376,7 +373,7 @@ def stream(
         except duckdb.Error as error:
             if is_damage(error):
                 raise
-            raise BadInput(explanation(error)) from error
+            raise BadInput(with_place(error)) from error
         except MemoryError:
             raise
         except (

@@ -23,6 +23,8 @@ GRAMMAR = {
     "round": "round:STUDY, round:STUDY/2 or round:STUDY/2..4",
     "date": "date:2026, date:2026-10, date:2026-10-31 or date:2026-10-01..2026-10-15 (UTC)",
     "type": "type:NODE_TYPE",
+    "software": "software:NAME=VERSION, for example software:torch=2.9",
+    "code": "code:VERSION, as git calls the code that measured",
 }
 _DAY = r"\d{4}(-\d\d){0,2}"
 _DATES = re.compile(rf"{_DAY}|{_DAY}\.\.|\.\.{_DAY}|{_DAY}\.\.{_DAY}", re.ASCII)
@@ -112,14 +114,24 @@ def _of_date(value: str) -> pl.Expr:
     return (day >= first) & (day.str.slice(0, len(last)) <= last)
 
 
-def _of_type(value: str) -> pl.Expr:
-    return pl.col("node_type") == value
+def _of_software(value: str) -> pl.Expr:
+    name, equals, version = value.partition("=")
+    if not equals or not version:
+        raise BadInput(f"software:{value}: expected {GRAMMAR['software']}")
+
+    def is_it(software: str) -> bool:
+        installed = str(json.loads(software).get(name, ""))
+        return installed == version or installed.startswith((f"{version}.", f"{version}+"))
+
+    return pl.col("software").map_elements(is_it, return_dtype=pl.Boolean)
 
 
 _FILTERS: dict[str, Callable[[str], pl.Expr]] = {
     "round": _of_round,
     "date": _of_date,
-    "type": _of_type,
+    "type": lambda value: pl.col("node_type") == value,
+    "software": _of_software,
+    "code": lambda value: pl.col("code_version") == value,
 }
 
 
@@ -132,7 +144,12 @@ def _what_exists(kind: str, runs: pl.DataFrame) -> str:
         rounds = runs.group_by("study").agg(pl.col("repeat").max()).sort("study").rows()
         names = [f"{study}/{last}" for study, last in rounds]
         return f"the newest round of each study is {name_some(names)}"
-    return f"the types are {name_some(sorted(runs['node_type'].drop_nulls().unique()))}"
+    if kind == "software":
+        environments = map(json.loads, runs["software"].unique())
+        pairs = {f"{name}={version}" for of in environments for name, version in of.items()}
+        return f"there is {name_some(sorted(pairs))}"
+    column, what = {"type": ("node_type", "types"), "code": ("code_version", "versions")}[kind]
+    return f"the {what} are {name_some(sorted(runs[column].drop_nulls().unique())) or 'not known'}"
 
 
 MUCH = 3.0
@@ -155,8 +172,8 @@ def compare(
 ) -> None:
     """Show what differs between two sides of the history by more than noise.
 
-    A side is round:STUDY/2, round:STUDY/2..4, date:2026-10, date:2026-10-01..2026-10-15 or
-    type:NODE_TYPE; parts joined by commas all have to hold.
+    A side is round:STUDY/2, round:STUDY/2..4, date:2026-10, date:2026-10-01..2026-10-15,
+    type:NODE_TYPE, software:torch=2.9 or code:VERSION; parts joined by commas all have to hold.
 
     Only figures of equal configuration are compared: same probe, scenario, settings, backend and
     host. Between two node types, all but the type of the workers is equal.

@@ -1,17 +1,48 @@
 """`stepcast profile`: the user's own model on nodes of this machine, for more systems to tell."""
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from forecasting.inputs import inputs_of_study
 from forecasting.options import ProfileOptions
+from forecasting.study_checks import chosen_backend
+from pipelines.cli.errors import Interrupted
 from pipelines.cli.options import takes
-from profilers.clusters import BackendChoice
+from pipelines.cli.progress import LineProgress
+from pipelines.cli.tables import print_text, tell
+from pipelines.cli.workload import (
+    Options,
+    OwnWorkload,
+    is_target,
+    target_as_trained,
+    tracing_own_workload,
+)
+from profilers.clusters import BackendChoice, host_id
+from profilers.clusters.fleet import BACKENDS
+from profilers.clusters.node_types import check_host, fleet_types, node_group
+from studies import measurement
+from studies.plan import RunDurations, tasks
+from studies.rounds import Round, open_round
+from studies.study import Study
+from warehouse.home import home
+from warehouse.landing import landed_runs
+from warehouse.records import BadInput
+from warehouse.warehouse import Warehouse
+
+Probes = Mapping[str, Mapping[str, object]]
+_PASSES: Probes = {"torch_compute": {"interval": 0.04, "most_s": 60}}
+_EXCHANGE: Probes = {"links": {}, "allreduce": {}}
+_TRACES: Probes = {"links": {}, "tf_trace": {}}
+_LINK_MBPS = 1000
+"""One node has nobody to talk to: no run knows of it."""
 
 
 @takes(ProfileOptions, without=("dnn", "memory_format"))
 def profile(
-    options: ProfileOptions,
+    asked: ProfileOptions,
     target: Annotated[
         str,
         typer.Argument(help="What builds your model: package.module:function, or hf:CONFIG."),
@@ -36,8 +67,73 @@ def profile(
     Example: stepcast profile my_package.my_module:build_keras --worker emu.avx512.s15
     --batch-size 8 --server emu.server --link-mbps 500
     """
-    from pipelines.cli import profile_job
-    from pipelines.cli.workload import target_as_trained
+    target = target_as_trained(target, asked.of_hugging_face) or target
+    options, worker = asked.training, asked.worker
+    link_mbps = options.get("link_mbps")
+    if not is_target(target):
+        raise BadInput(f"{target}: expected package.module:function; docs/my-model.md has one")
+    elsewhere = f"--backend {backend}" if backend in BACKENDS else f"--worker {worker}"
+    if backend in BACKENDS or worker in fleet_types():
+        raise BadInput(
+            f"{elsewhere}: machines of a fleet do not see the files of your model; profile it on "
+            "nodes of this machine, `stepcast node-types`"
+        )
+    with tracing_own_workload(target, _of_replicas(options), asked.sequence_length) as traced:
+        own = traced()
+    for name in {name for curve in own.curves for name in curve.worker}:
+        check_host(node_group("worker", name, 1))
+    probes = probes_of(own, link_mbps)
+    chosen, why = chosen_backend(backend)
+    warehouse = Warehouse(home())
+    landed, host = landed_runs(warehouse.landing), host_id(chosen)
+    study = _study(own, target, probes)
+    round_ = open_round(study, inputs_of_study(study), chosen, host, landed)
+    print_text(own.in_words)
+    tell(f"backend {chosen}: {why}")
+    _measure(round_, probes, warehouse.landing, RunDurations(landed, host, warehouse.landing))
+    warehouse.load()
+    what = "steps" if "tf_trace" in probes else "passes"
+    print_text(f"Its {what} on {worker} have landed; `stepcast predict {target} …` rests on them.")
 
-    asked = target_as_trained(target, options.of_hugging_face) or target
-    profile_job.profile(asked, options, backend)
+
+def _of_replicas(options: Options) -> Options:
+    """Return options with the number of workers and a speed of links, where there are replicas."""
+    if options.keys().isdisjoint({"workers", "server", "link_mbps"}):
+        return options
+    return {"workers": 1, "link_mbps": _LINK_MBPS, **options}
+
+
+def probes_of(own: OwnWorkload, link_mbps: float | None) -> Probes:
+    """Return what is measured of a model.
+
+    Raises:
+        BadInput: a Keras model without parameter servers, or without the speed of their links.
+    """
+    if own.model.framework == "pytorch":
+        return {**_PASSES, **(_EXCHANGE if link_mbps else {})}
+    if own.curves[0].server is None or link_mbps is None:
+        raise BadInput(
+            f"{own.target}: a Keras model is profiled with its parameter servers; give --server "
+            "and --link-mbps (without servers Ceer alone knows such training, and needs no profile)"
+        )
+    return _TRACES
+
+
+def _study(own: OwnWorkload, target: str, probes: Probes) -> Study:
+    return Study.model_validate(
+        {
+            "name": f"profile.{own.model.dnn}",
+            "description": f"Passes of {target}.",
+            "probes": probes,
+            "train": [curve.model_copy(update={"is_judged": False}) for curve in own.curves],
+        }
+    )
+
+
+def _measure(round_: Round, probes: Probes, landing: Path, taken: RunDurations) -> None:
+    progress = LineProgress(tasks(round_, taken))
+    try:
+        for probe in probes:
+            round_ = measurement.profile(round_, probe, landing, progress)
+    except KeyboardInterrupt:
+        raise Interrupted("stopped, and everything torn down; the same command goes on") from None

@@ -12,7 +12,6 @@ from forecasting.options import ForecastOptions, RentalOptions, named_as_options
 from pipelines.cli.query import history_here, warehouse_here
 from pipelines.cli.workload import (
     OwnWorkload,
-    build_own_model,
     check_length,
     check_options,
     curves_of,
@@ -20,6 +19,7 @@ from pipelines.cli.workload import (
     of_file,
     of_options,
     target_as_trained,
+    tracing_model,
     tracing_own_workload,
 )
 from warehouse.home import MAIN, home
@@ -284,5 +284,6 @@ def _with_model(
     asked = {step_precision(question.precision, kind): None for kind in ("single", "sharded")}
     precisions = list(asked) if on_gpus else []
     batch_sizes = batch_sizes_of(question, capacity)
-    model = build_own_model(target, batch_sizes, given, length, precisions)
+    with tracing_model(target, batch_sizes, given, length, precisions) as traced:
+        model = traced()
     return question.model_copy(update=model.workload_fields), model

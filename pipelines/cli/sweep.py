@@ -141,7 +141,7 @@ def _trace_model(template: Mapping[str, Any]) -> "OwnModel":
     from forecasting.sweep_file import Grid
     from models.gpu_step.device import device_of_node
     from models.gpu_step.step import step_precision
-    from pipelines.cli.workload import as_asked, build_own_model, in_words
+    from pipelines.cli.workload import as_asked, in_words, tracing_model
 
     target, length, curves = (
         template["dnn"],
@@ -156,7 +156,9 @@ def _trace_model(template: Mapping[str, Any]) -> "OwnModel":
         "framework": template.get("framework"),
         "memory_format": "channels_last" if "channels_last" in layouts else None,
     }
-    model = build_own_model(target, batch_sizes, options, length, list(asked) if on_gpus else [])
+    precisions = list(asked) if on_gpus else []
+    with tracing_model(target, batch_sizes, options, length, precisions) as traced:
+        model = traced()
     if model.framework != "pytorch":
         raise BadInput(
             f"{target}: it makes a model of Keras, and sweeps are of PyTorch's; `stepcast predict` "

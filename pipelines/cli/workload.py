@@ -163,18 +163,6 @@ def is_target(text: str, instead: str = "a YAML file of templates") -> bool:
     return False
 
 
-def build_own_workload(
-    target: str, options: Options, sequence_length: int | None = None
-) -> OwnWorkload:
-    """Return the model that a target builds; see `tracing_own_workload`.
-
-    Raises:
-        BadInput: an option is wrong, or the model has no graph; one line says why.
-    """
-    with tracing_own_workload(target, options, sequence_length) as workload:
-        return workload()
-
-
 @contextmanager
 def tracing_own_workload(
     target: str, options: Options, sequence_length: int | None = None
@@ -215,18 +203,21 @@ def tracing_own_workload(
     ]
     precisions = dict.fromkeys(step_precision(curve.precision, curve.strategy) for curve in on_gpus)
     asked = (target, batch_sizes, options, sequence_length, list(precisions))
-    with _tracing_model(*asked) as model_traced:
+    with tracing_model(*asked) as model_traced:
         yield workload
 
 
-def build_own_model(
+@contextmanager
+def tracing_model(
     target: str,
     batch_sizes: Sequence[int],
     options: Options,
     sequence_length: int | None,
     gpu_precisions: Sequence[str] = (),
-) -> OwnModel:
-    """Return the model that a target builds, known as a network as long as this process lives.
+) -> Iterator[Callable[[], OwnModel]]:
+    """Trace the model that a target builds while the block does other things.
+
+    Yields what waits for it; it is known as a network as long as this process lives.
 
     Args:
         target: what builds it.
@@ -238,18 +229,6 @@ def build_own_model(
     Raises:
         BadInput: an option is of another framework, or the model has no graph; one line says why.
     """
-    with _tracing_model(target, batch_sizes, options, sequence_length, gpu_precisions) as model:
-        return model()
-
-
-@contextmanager
-def _tracing_model(
-    target: str,
-    batch_sizes: Sequence[int],
-    options: Options,
-    sequence_length: int | None,
-    gpu_precisions: Sequence[str] = (),
-) -> Iterator[Callable[[], OwnModel]]:
     source, folder = as_trained(target, sequence_length=sequence_length), Path.cwd()
 
     def model() -> OwnModel:

@@ -17,9 +17,10 @@ from forecasting.inputs import find_missing_runs, systems_named, total_minutes
 from models.system import System
 from profilers.probes import PROBES
 from studies.curve import Curve
+from tests.made_run import made_run
 from tests.small_history import PYTORCH, TENSORFLOW
 from warehouse.landing import land
-from warehouse.records import BadInput, Run, Scenario
+from warehouse.records import BadInput, Scenario
 from warehouse.requirements import Requirement, Subject
 from warehouse.warehouse import Warehouse, read_only
 
@@ -195,22 +196,7 @@ def test_forecasts_name_the_prices_that_they_rest_on(warehouse: Warehouse) -> No
 def land_price(warehouse: Warehouse, node_type: str, usd_per_hour: float) -> None:
     """Let a price be seen now."""
     now = datetime.now(UTC)
-    run = Run(
-        run_id="seen",
-        probe="prices",
-        purpose="profile",
-        study="prices",
-        repeat=1,
-        scenario_id=None,
-        backend="imported",
-        status="ok",
-        started_at=now,
-        ended_at=now,
-        host_id="aws",
-        host={},
-        software={},
-        config={},
-    )
+    run = made_run("seen", "prices", now, study="prices", backend="imported", host_id="aws")
     price = {
         "provider": "aws",
         "node_type": node_type,

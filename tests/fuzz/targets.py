@@ -31,7 +31,6 @@ from profilers.readers.formats import FORMATS
 from profilers.record_file import read_record
 from studies.study import read_study
 from tests import aws
-from tests.fuzz import landed
 from tests.fuzz.mutation import YAML_VALUES, Mutator
 from tests.profilers.readers import test_capture, test_iperf3, test_kineto, test_nccl_tests, wire
 from tests.profilers.readers.test_pcap import conversation
@@ -204,10 +203,6 @@ def _answers(operation: str, part: str, kind: type[AwsResponse]) -> Target:
     return Target("answer", seeds, Mutator(seeds, packed=False), take, (ProbeFailed,), quick=1000)
 
 
-def _folders(of: landed.Folder) -> Target:
-    return Target("runs.zip", [of.seed()], of.mutated, of.load, quick=100, cpu_s=10, memory_mb=1024)
-
-
 def _json(*documents: object) -> list[bytes]:
     return [json.dumps(document).encode() for document in documents]
 
@@ -257,6 +252,4 @@ TARGETS: Mapping[str, Target] = {
     "fleet": _document([_FLEET], lambda path: read_record(path, Fleet, "fleet file")),
     "job": _document([_JOB], read_job),
     "mapping": _document([_MAPPING], _mapping),
-    "landing": _folders(landed.LANDING),
-    "sets": _folders(landed.SETS),
 }

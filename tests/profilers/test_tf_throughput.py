@@ -111,14 +111,22 @@ def nodes(*names: str) -> list[Node]:
 def test_workers_of_each_type_train() -> None:
     up = nodes("a", "a", "b", "b")
     server = NodeGroup(role="server", node_type="s", count=1)
-    whole = Scenario(
-        workload=TrainingWorkload(dnn="small_cnn", image_size=16, batch_size=2),
-        strategy=Strategy(workers=4),
-        nodes=(up[0].group, up[2].group, server),
-    )
-    for workers, expected in ((1, [0]), (2, [0, 2]), (3, [0, 1, 2]), (4, [0, 1, 2, 3])):
-        chosen = workers_of(whole.with_workers(workers), up)
-        assert [node.index for node in chosen] == expected
+    for counts, expected in (
+        ((1,), [0]),
+        ((1, 1), [0, 2]),
+        ((2, 1), [0, 1, 2]),
+        ((2, 2), [0, 1, 2, 3]),
+    ):
+        groups = (
+            NodeGroup(role="worker", node_type=name, count=count)
+            for name, count in zip("ab", counts, strict=False)
+        )
+        scenario = Scenario(
+            workload=TrainingWorkload(dnn="small_cnn", image_size=16, batch_size=2),
+            strategy=Strategy(workers=sum(counts)),
+            nodes=(*groups, server),
+        )
+        assert [node.index for node in workers_of(scenario, up)] == expected
 
 
 SECOND = 1_000_000

@@ -12,6 +12,7 @@ import duckdb
 import polars as pl
 import pytest
 
+from tests.made_run import made_run
 from warehouse.landing import land
 from warehouse.ledger import FitRecord
 from warehouse.publication import ensure_warehouse
@@ -42,7 +43,7 @@ class Maker:
 
     @property
     def warehouse(self) -> Warehouse:
-        return Warehouse(self.home, patience_s=0.2)
+        return Warehouse(self.home)
 
     def rows(self, sql: str) -> pl.DataFrame:
         return read_only(self.home, sql)
@@ -69,19 +70,16 @@ class Maker:
         study: str = "demo",
         host_id: str = "host-1",
     ) -> Run:
-        return Run(
-            run_id=run_id,
-            probe="tf_trace" if purpose == "profile" else "tf_throughput",
+        return made_run(
+            run_id,
+            "tf_trace" if purpose == "profile" else "tf_throughput",
+            at(minute),
             purpose=purpose,
             study=study,
             repeat=repeat,
             scenario_id=None if scenario is None else scenario.scenario_id,
-            backend="emulated",
-            status="ok",
-            started_at=at(minute),
             ended_at=at(minute + 0.5),
             host_id=host_id,
-            host={"cpu": "x"},
             software={"tensorflow": "2.21.0"},
             config={"windows": 2, "traced": True, "gauge_us": 200.0},
         )
@@ -175,6 +173,11 @@ class Maker:
             code_version="v1",
             made_at=at(minute),
         )
+
+
+@pytest.fixture(autouse=True)
+def _little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warehouse.connection.PATIENCE_S", 0.2)
 
 
 @pytest.fixture

@@ -70,8 +70,7 @@ def _profiles(make: "Maker") -> None:
     make.land(make.run("p2", vgg, "profile"), vgg, times)
     make.land(make.run("links", None, "profile"), None, {"link": _links()})
     capture(make)
-    priced = {"price": _prices(), "instance_type": _instance_types()}
-    make.land(make.run("prices", None, "profile"), None, priced)
+    make.land(make.run("prices", None, "profile"), None, {"price": _prices()})
     imported = make.run("theirs", None, "measurement").model_copy(update={"backend": "imported"})
     make.land(imported, None, _imported())
 
@@ -167,23 +166,6 @@ def _prices() -> pl.DataFrame:
     ]
     names = ["provider", "node_type", "region", "market", "usd_per_hour", "observed_at", "source"]
     return pl.DataFrame(rows, schema=names, orient="row")
-
-
-def _instance_types() -> pl.DataFrame:
-    row = {
-        "provider": "aws",
-        "node_type": "p3.2xlarge",
-        "region": "here",
-        "vcpus": 8,
-        "memory_bytes": 61 * 10**9,
-        "device_count": 1,
-        "device_name": "NVIDIA V100",
-        "device_memory_bytes": 16 * 10**9,
-        "network": "Up to 10 Gigabit",
-        "observed_at": at(0),
-        "source": "config",
-    }
-    return pl.DataFrame([row])
 
 
 def _imported() -> dict[str, pl.DataFrame]:

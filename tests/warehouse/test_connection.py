@@ -46,10 +46,13 @@ def test_the_published_copy_is_readable_meanwhile(
     assert read_only(make.home, "SELECT run_id FROM report.measured").height == 3
 
 
-def test_a_lock_that_goes_away_is_waited_for(make: "Maker", holder: subprocess.Popen[str]) -> None:
+def test_a_lock_that_goes_away_is_waited_for(
+    make: "Maker", holder: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warehouse.connection.PATIENCE_S", 60.0)
     main = make.home / "warehouse.duckdb"
     waiting = subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -9 {holder.pid}"])
-    with connect(main, patience_s=60) as connection:
+    with connect(main) as connection:
         assert connection.execute("SELECT count(*) FROM raw.run").fetchone() == (1,)
     waiting.wait(timeout=10)
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.made_run import judgement
 from tests.warehouse.conftest import at
 from warehouse.records import (
     MemoryFormat,
@@ -190,15 +191,15 @@ def test_noise_of_other_hosts_is_apart(make: "Maker") -> None:
     ("changed", "is_stale"),
     [
         ({}, True),
-        ({"confirmed": [False]}, False),
-        ({"alarm": [False], "confirmed": [None]}, False),
-        ({"node_type": ["emu.server"]}, True),
-        ({"node_type": ["emu.sse41.1c"]}, False),
+        ({"confirmed": False}, False),
+        ({"alarm": False, "confirmed": None}, False),
+        ({"node_type": "emu.server"}, True),
+        ({"node_type": "emu.sse41.1c"}, False),
     ],
     ids=["confirmed", "not confirmed", "no alarm", "its server", "another type"],
 )
 def test_a_profile_is_stale_after_a_confirmed_alarm_of_its_nodes(
-    make: "Maker", changed: dict[str, list[object]], is_stale: bool
+    make: "Maker", changed: dict[str, object], is_stale: bool
 ) -> None:
     make.profile("before", make.scenario(1))
     _raise_alarm(make, 10, **changed)
@@ -264,27 +265,14 @@ def test_links_that_name_their_types_are_of_no_others(
     assert ("links" in stale, "trace" in stale) == (is_stale, True)
 
 
-def _raise_alarm(make: "Maker", minute: float, **changed: list[object]) -> None:
+def _raise_alarm(make: "Maker", minute: float, **changed: object) -> None:
     """Land a probe and its judge, who says that steps take half as long again."""
     study = "watch.emu.avx2.1c"
     probe = make.run(f"watch-{minute}", None, "profile", minute=minute, study=study)
     judge = make.run(f"judge-{minute}", None, "profile", minute=minute + 1, study=study)
-    row: dict[str, list[object]] = {
-        "node_type": ["emu.avx2.1c"],
-        "metric": ["watch_step_time_s"],
-        "unit": ["s"],
-        "value": [0.3],
-        "expected": [0.2],
-        "change_percent": [50.0],
-        "robust_z": [9.0],
-        "earlier_n": [6],
-        "outcome": ["slower"],
-        "alarm": [True],
-        "confirmed": [True],
-        "watched": [probe.run_id],
-        "confirmed_by": [None],
-    }
-    schema = {"confirmed": pl.Boolean, "confirmed_by": pl.String}
-    table = pl.DataFrame(row | changed, schema_overrides=schema)
     make.land(probe.model_copy(update={"probe": "watch"}), None)
-    make.land(judge.model_copy(update={"probe": "drift"}), None, {"judgement": table})
+    make.land(
+        judge.model_copy(update={"probe": "drift"}),
+        None,
+        {"judgement": judgement(watched=probe.run_id, **changed)},
+    )

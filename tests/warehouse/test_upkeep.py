@@ -118,7 +118,7 @@ def test_nobody_opens_a_warehouse_while_its_file_is_replaced(filled: "Maker") ->
     ):
         filled.warehouse.load()
     with presence(filled.home), pytest.raises(WarehouseBusy, match="in use by another process"):
-        compact(filled.home, patience_s=0.1)
+        compact(filled.home)
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from forecasting.decisions.offers import (
 from forecasting.decisions.question import JobQuestion
 from models.choice.overheads import expected_duration, young_s
 from studies.curve import Curve
+from tests.made_run import made_run
 from warehouse.landing import land
-from warehouse.records import Run
 from warehouse.warehouse import Warehouse
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -53,21 +53,12 @@ def land_prices(
         observed_at=pl.lit(START) + pl.duration(minutes=60 * pl.col("hour")),
         source=pl.lit("made up"),
     )
-    run = Run(
-        run_id=probe,
-        probe=probe,
-        purpose="profile",
-        study="made_up",
-        repeat=1,
-        scenario_id=None,
-        backend="ssh",
-        status="ok",
-        started_at=START + timedelta(hours=seen),
+    run = made_run(
+        probe,
+        probe,
+        START + timedelta(hours=seen),
         ended_at=START + timedelta(hours=seen + 1),
-        host_id="host",
-        host={"cpu": "x"},
-        software={},
-        config={},
+        backend="ssh",
     )
     land(landing, run, None, {"price": prices})
 

@@ -15,6 +15,7 @@ from networks.primitives import PrimitiveGraph
 from profilers.probe import PlannedRun
 from studies.rounds import Round
 from studies.study import read_study
+from tests.made_run import made_run
 from tests.pipelines.service.made_up import at_hand, chain, convolutions
 from tests.synthetic import write_study
 from warehouse.landing import land
@@ -90,20 +91,16 @@ def judged(round_: Round, factors: Mapping[str, float]) -> pl.DataFrame:
 def _land(folder: Path, place: int, need: PlannedRun) -> Run:
     scenario = need.scenario
     began = datetime(2030, 1, 1, tzinfo=UTC) + timedelta(minutes=place)
-    run = Run(
-        run_id=f"steps-{place}",
-        probe="torch_throughput",
+    run = made_run(
+        f"steps-{place}",
+        "torch_throughput",
+        began,
         purpose=need.purpose,
         study="reused",
-        repeat=1,
         scenario_id=scenario.scenario_id,
         backend="loopback",
-        status="ok",
-        started_at=began,
         ended_at=began + timedelta(seconds=RUN_S),
         host_id="host-1",
-        host={"cpu": "x"},
-        software={"torch": "2"},
         config={"settings": json.dumps(need.settings)},
     )
     seconds = step_s(scenario.workload.dnn, scenario.workload.batch_size, scenario.strategy.workers)

@@ -74,14 +74,14 @@ def test_what_cannot_be_compared_is_one_line(
 
 RUNS = pl.DataFrame(
     [
-        ("a", "demo", 1, datetime(2026, 9, 30, 23, 59, 59, tzinfo=UTC), "x"),
-        ("b", "demo", 2, datetime(2026, 10, 1, tzinfo=UTC), "y"),
-        ("c", "demo", 3, datetime(2026, 12, 31, 23, tzinfo=UTC), "x"),
-        ("d", "fleet/x", 1, datetime(2027, 1, 1, tzinfo=UTC), None),
+        ("a", "demo", 1, datetime(2026, 9, 30, 23, 59, 59, tzinfo=UTC), "x", None, "2.9.1"),
+        ("b", "demo", 2, datetime(2026, 10, 1, tzinfo=UTC), "y", "v1", "2.9"),
+        ("c", "demo", 3, datetime(2026, 12, 31, 23, tzinfo=UTC), "x", "v2", "2.90.0"),
+        ("d", "fleet/x", 1, datetime(2027, 1, 1, tzinfo=UTC), None, "v2", "2.10+cpu"),
     ],
-    schema=["run_id", "study", "repeat", "started_at", "node_type"],
+    schema=["run_id", "study", "repeat", "started_at", "node_type", "code_version", "software"],
     orient="row",
-)
+).with_columns(pl.concat_str(pl.lit('{"torch": "'), "software", pl.lit('"}')).alias("software"))
 
 
 @pytest.mark.parametrize(
@@ -95,6 +95,8 @@ RUNS = pl.DataFrame(
         ("date:2026-10..", "bcd"),
         ("type:x", "ac"),
         ("date:..2026", "abc"),
+        ("software:torch=2.9", "ab"),
+        ("code:v2", "cd"),
         ("round:demo/1..2, type:y", "b"),
     ],
 )
@@ -110,6 +112,8 @@ def test_a_selector_means_runs(text: str, run_ids: str) -> None:
         ("date:2025", "the runs are from 2026-09-30 to 2027-01-01"),
         ("date:May", "is no date; write date:2026"),
         ("type:z", "the types are x; y"),
+        ("software:torch=3", "there is torch=2.10+cpu"),
+        ("code:v3", "the versions are v1; v2"),
         ("round:demo/1,type:y", "no run is of type:y too; the types are x"),
     ],
 )
@@ -129,7 +133,7 @@ def test_sides_share_no_run_and_both_name_a_type() -> None:
     assert base.kinds == other.kinds == {"type"}
 
 
-@given(st.text(max_size=40) | st.from_regex(r"(round|date|type):[-./=0-9a-z]{1,12}"))
+@given(st.text(max_size=40) | st.from_regex(r"(round|date|software):[-./=0-9a-z]{1,12}"))
 def test_any_text_means_runs_or_is_refused(text: str) -> None:
     try:
         assert select_side(text, RUNS).run_ids

@@ -14,10 +14,10 @@ import polars as pl
 import pytest
 
 from pipelines.cli.answers import ForecastRow
+from tests.made_run import judgement, made_run
 from tests.pipelines.ran import Answer, Stepcast
 from warehouse.home import CHECKOUT
 from warehouse.landing import land
-from warehouse.records import Run
 from warehouse.warehouse import Warehouse
 
 TENSORFLOW = {
@@ -197,43 +197,13 @@ def change(home: Path, node_type: str) -> None:
     """Let the fleet find that a node type has become slower since the reference was measured."""
     host = "47b887f2098888d8"
     study, config = f"watch.{node_type}", {"worker": node_type}
-    row = {
-        "node_type": node_type,
-        "metric": "watch_step_time_s",
-        "unit": "s",
-        "value": 0.3,
-        "expected": 0.2,
-        "change_percent": 50.0,
-        "robust_z": 9.0,
-        "earlier_n": 6,
-        "outcome": "slower",
-        "alarm": True,
-        "confirmed": True,
-        "watched": "probe",
-        "confirmed_by": "probe",
-    }
     for run_id, name in (("probe", "watch"), ("judge", "drift")):
-        run = Run(
-            run_id=run_id,
-            probe=name,
-            purpose="profile",
-            study=study,
-            repeat=1,
-            scenario_id=None,
-            backend="emulated",
-            status="ok",
-            started_at=CHANGED_AT,
-            ended_at=CHANGED_AT,
-            host_id=host,
-            host={},
-            software={},
-            config=config,
-        )
+        run = made_run(run_id, name, CHANGED_AT, study=study, host_id=host, config=config)
         land(
             home / "landing",
             run,
             None,
-            {"judgement": pl.DataFrame([row])} if name == "drift" else {},
+            {"judgement": judgement(node_type=node_type)} if name == "drift" else {},
         )
     Warehouse(home).load()
 

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ import pytest
 
 from tests.pipelines.ran import Ran, Stepcast
 from warehouse.connection import connect
-from warehouse.history import explain_unwritable
 from warehouse.home import CHECKOUT, HISTORY, MAIN
 from warehouse.publication import versions
 
@@ -161,8 +159,7 @@ def test_what_has_landed_and_is_not_loaded_is_told(finished: Ran, asked: Stepcas
 def test_a_recommendation_and_a_forecast_are_given_where_none_can_be_written(
     finished: Ran, asked: Stepcast, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    at_once = partial(explain_unwritable, patience_s=0.0)
-    monkeypatch.setattr("pipelines.cli.query.explain_unwritable", at_once)
+    monkeypatch.setattr("warehouse.history.PATIENCE_S", 0.0)
     arguments = arguments_of(finished.home, finished.study, tmp_path)["predict"]
     forecast = [argument for argument in arguments if argument != "--dry-run"]
     with written_by_another(finished.home / MAIN) as pid:

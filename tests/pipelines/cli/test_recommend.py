@@ -9,9 +9,9 @@ from shutil import copytree
 import polars as pl
 import pytest
 
+from tests.made_run import made_run
 from tests.pipelines.ran import Stepcast
 from warehouse.landing import land
-from warehouse.records import Run
 from warehouse.warehouse import Warehouse, read_only
 
 NOW = datetime(2026, 11, 26, tzinfo=UTC)
@@ -49,22 +49,7 @@ def land_prices(
     home: Path, name: str, seen_at: datetime, rows: Sequence[tuple[object, ...]]
 ) -> None:
     """Land prices that were collected at some time."""
-    run = Run(
-        run_id=name,
-        probe="prices",
-        purpose="profile",
-        study="made_up",
-        repeat=1,
-        scenario_id=None,
-        backend="emulated",
-        status="ok",
-        started_at=seen_at,
-        ended_at=seen_at + timedelta(minutes=1),
-        host_id="host",
-        host={},
-        software={},
-        config={},
-    )
+    run = made_run(name, "prices", seen_at)
     names = ["node_type", "region", "zone", "market", "usd_per_hour", "day"]
     prices = pl.DataFrame(rows, names, orient="row").with_columns(
         observed_at=pl.datetime(2026, 11, pl.col("day"), time_zone="UTC"),

@@ -129,6 +129,8 @@ def test_papers_are_of_the_studies_that_have_run(
     [
         ("dnn: alexnet", "dnn: alexnett", "test[1].dnn: unknown DNN 'alexnett'"),
         ("probes:", "probs:", "probs: no such key; did you mean probes?"),
+        ("links:", "linsk:", "probes: no probe 'linsk'; did you mean links?"),
+        ("image_size: 16", "image_size: 8", "test[0]"),
     ],
 )
 def test_bad_studies_are_one_line_and_exit_2(

@@ -1,7 +1,7 @@
 """A history of made-up steps, from made-up graphs, that a model is fitted to in a second."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from models.predictddl.ghn import Embedder
 from networks import extraction
 from networks.kept_graphs import GraphCache
 from networks.primitives import Primitive, PrimitiveGraph
+from tests.made_run import made_run
 from warehouse.landing import land
 from warehouse.records import NodeGroup, Run, Scenario, Strategy, TrainingWorkload
 from warehouse.warehouse import Warehouse
@@ -125,20 +126,10 @@ def _runs() -> Iterator[tuple[Run, Scenario | None, Rows]]:
 
 
 def _run(probe: str, run_id: str, of: Scenario | None) -> Run:
-    began = datetime(2030, 1, 1, tzinfo=UTC)
-    return Run(
-        run_id=run_id,
-        probe=probe,
-        purpose="profile",
-        study="made_up",
-        repeat=1,
+    return made_run(
+        run_id,
+        probe,
         scenario_id=of and of.scenario_id,
-        backend="emulated",
-        status="ok",
-        started_at=began,
-        ended_at=began,
         host_id="host-1",
-        host={"cpu": "x"},
-        software={"torch": "2"},
         config={"worker": NODE_TYPE},
     )
