@@ -148,7 +148,7 @@ def check(home: Path) -> CheckReport:
     with opening as connection:
         version, _ = versions(connection)
         if (behind := lag(connection)) is not None:
-            text = f"it has {behind}; `stepcast warehouse migrate`"
+            text = f"it has {behind}; `stepcast load`"
             return CheckReport((Finding(text),), f"schema version {version}")
         findings = (
             *_ledger(connection),

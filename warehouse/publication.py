@@ -106,7 +106,7 @@ def open_published(
 def explain_earlier_version(history: Path, behind: str) -> str:
     """Say that a history has an earlier schema (`migrations.lag`), and what to do."""
     return (
-        f"{history} has {behind}; `stepcast warehouse migrate` brings it up to date, of a copy "
+        f"{history} has {behind}; `stepcast load` brings it up to date, of a copy "
         "where the home cannot be written"
     )
 

@@ -86,36 +86,17 @@ def compact(home: Path) -> tuple[int, int]:
     return before, main.stat().st_size
 
 
-def migrate_now(home: Path) -> tuple[int, int, Path | None]:
-    """Bring the warehouse's schema up to date, after a backup, and publish it.
+def bring_up_to_date(connection: duckdb.DuckDBPyConnection, main: Path) -> None:
+    """Apply the migrations that `main` lacks; before the first, copy it to backups/ beside it.
 
-    Returns the versions before and after, and the copy from before; None where nothing changed.
+    Then bring it and its journal together.
 
     Raises:
         BadInput: newer code made it.
         StepcastError: the backup or a migration failed.
     """
-    with open_warehouse(home) as connection:
-        done = bring_up_to_date(connection, home / MAIN)
-        publish(connection, home / MAIN, home / HISTORY)
-    return done
-
-
-def bring_up_to_date(
-    connection: duckdb.DuckDBPyConnection, main: Path
-) -> tuple[int, int, Path | None]:
-    """Apply the migrations that `main` lacks; before the first, copy it to backups/ beside it.
-
-    Then bring it and its journal together. Returns what `migrate_now` does.
-    """
-    copies: list[Path] = []
-
-    def keep() -> None:
-        copies.append(_backup(connection, main, main.parent / BACKUPS))
-
-    before, after = migrate(connection, before_change=keep)
+    migrate(connection, before_change=lambda: _backup(connection, main, main.parent / BACKUPS))
     reconcile(connection, main.parent)
-    return before, after, copies[0] if copies else None
 
 
 def drop_spilled(main: Path) -> None:

@@ -78,7 +78,7 @@ COMMANDS: Mapping[str, Command] = {
     "import": Command("warehouse", "import_", "Bring measurements of others into the history."),
     "bench": Command("bench", "bench", "Measure how fast Stepcast itself is."),
     "fleet": Command("fleet", "app", "Profile node types on a schedule, and notice changes."),
-    "warehouse": Command("warehouse", "app", "Check, back up, compact and migrate the history."),
+    "warehouse": Command("warehouse", "app", "Check, back up and compact the history."),
     "prices": Command(
         "prices", "app", "Collect prices of node types, and show what was known when."
     ),

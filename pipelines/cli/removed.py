@@ -27,6 +27,7 @@ REMOVED: Mapping[str, str] = {
     "noise": "`stepcast accuracy`, whose noise_floor says how much equal runs differ",
     "reproduce-external": "`stepcast import csv FILE` and `stepcast compare`; lab/ has how "
     "wrong forecasts of public files were",
+    "warehouse migrate": "`stepcast load`, which brings an older history up to date",
     "show": "`stepcast history RUN`",
 }
 """By the words after `stepcast`: a command, or a group and its command."""

@@ -20,7 +20,7 @@ from warehouse.warehouse import Warehouse
 
 app = typer.Typer(
     name="warehouse",
-    help="Check, back up, compact and migrate the history.",
+    help="Check, back up and compact the history.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -82,22 +82,6 @@ def compact() -> None:
 
     before, after = upkeep.compact(home())
     print_text(f"{_megabytes(before)} before, {_megabytes(after)} after")
-
-
-@app.command()
-def migrate() -> None:
-    """Bring the schema up to date, after a backup; opening an older warehouse does the same.
-
-    Example: stepcast warehouse migrate
-    """
-    from warehouse import upkeep
-
-    before, after, copied = upkeep.migrate_now(home())
-    if copied is None:
-        print_text(f"schema version {after} is the newest; nothing to do")
-    else:
-        print_text(f"schema version {before} became {after}")
-        print_text(f"the warehouse as it was before is in {copied}")
 
 
 def _folder(place: str) -> Path:

@@ -11,7 +11,7 @@ from warehouse import publication, upkeep
 from warehouse.check import check
 from warehouse.connection import SCHEMA, presence
 from warehouse.records import StepcastError, WarehouseBusy
-from warehouse.upkeep import backup, compact, contents, migrate_now
+from warehouse.upkeep import backup, compact, contents
 from warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -122,29 +122,29 @@ def test_nobody_opens_a_warehouse_while_its_file_is_replaced(filled: "Maker") ->
 
 
 @pytest.fixture
-def newer_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Add a migration to those that the code knows, and return its number."""
+def newer_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Add a migration, 9000, to those that the code knows."""
     folder = tmp_path / "schema"
     subprocess.run(["cp", "-r", SCHEMA, folder], check=True, timeout=10)
     (folder / "9000_more.sql").write_text("ALTER TABLE meta.loaded ADD COLUMN extra INTEGER")
     for function in (publication.migrate, publication.versions, publication.lag):
         monkeypatch.setattr(function, "__defaults__", (folder,))
-    return 9000
 
 
-def test_migrating_keeps_the_warehouse_as_it_was(filled: "Maker", newer_code: int) -> None:
+@pytest.mark.usefixtures("newer_code")
+def test_migrating_keeps_the_warehouse_as_it_was(filled: "Maker") -> None:
     before = everything(filled.home / "warehouse.duckdb")
     (finding,) = check(filled.home).findings
-    assert "this Stepcast reads 9000; `stepcast warehouse migrate`" in finding.text
-    version, after, copied = migrate_now(filled.home)
-    assert (after, version < after) == (newer_code, True)
-    assert copied is not None
-    assert everything(copied) == before
-    assert check(filled.home).findings == ()
-    assert migrate_now(filled.home) == (newer_code, newer_code, None)
+    assert "this Stepcast reads 9000; `stepcast load`" in finding.text
+    for _ in range(2):
+        filled.warehouse.load()
+        (copied,) = (filled.home / "backups").iterdir()
+        assert everything(copied) == before
+        assert check(filled.home).findings == ()
 
 
-def test_without_room_for_the_backup_nothing_is_migrated(filled: "Maker", newer_code: int) -> None:
+@pytest.mark.usefixtures("newer_code")
+def test_without_room_for_the_backup_nothing_is_migrated(filled: "Maker") -> None:
     before = everything(filled.home / "warehouse.duckdb")
     with pytest.raises(StepcastError, match="was not backed up"):
         limited(100_000, lambda: Warehouse(filled.home).load())

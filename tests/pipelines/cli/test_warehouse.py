@@ -9,7 +9,7 @@ import pytest
 
 from warehouse.warehouse import Warehouse
 
-COMMANDS = ["backup", "check", "compact", "migrate"]
+COMMANDS = ["backup", "check", "compact"]
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_a_broken_one_is_exit_1(stepcast: Callable[..., Any], loaded: Path) -> N
     assert answer.out.splitlines()[-1].startswith("2 broken: 0 runs")
 
 
-def test_backup_compact_and_migrate_say_what_they_did(
+def test_backup_and_compact_say_what_they_did(
     stepcast: Callable[..., Any], loaded: Path, tmp_path: Path
 ) -> None:
     answer = stepcast("warehouse", "backup", str(tmp_path / "usb"))
@@ -57,6 +57,3 @@ def test_backup_compact_and_migrate_say_what_they_did(
     answer = stepcast("warehouse", "compact")
     assert answer.code == 0
     assert answer.out.count(" MB ") == 2
-    answer = stepcast("warehouse", "migrate")
-    assert answer.code == 0
-    assert answer.out.endswith(" is the newest; nothing to do\n")
