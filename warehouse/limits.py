@@ -24,8 +24,6 @@ EVENTS = 10_000_000
 """Things of one kind that a reader keeps of one file: events, operations, rows, connections."""
 CONNECTIONS = 500_000
 """Of a packet capture: directions of TCP connections, 4 kB each."""
-STREAMS = 2_000_000
-"""Of a packet capture: streams in these directions."""
 WAITING_BYTES = 1 << 28
 """Of a packet capture: segments that wait for bytes before them."""
 KEPT_CHARACTERS = 1 << 28

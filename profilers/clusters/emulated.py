@@ -164,9 +164,8 @@ def reap() -> list[str]:
     """Remove what this home's dead owners left; return the names.
 
     That is namespaces, control groups and temporary files. What is of other homes stays: nothing
-    here proves that its owner is dead. Only the host's list of congestion controls is everybody's.
+    here proves that its owner is dead.
     """
-    netns.restore_congestion_control()
     orphans = {name for name in netns.namespaces() if owner.is_orphan(name)}
     orphans |= {name for name in cgroups.names(owner.PREFIX) if owner.is_orphan(name)}
     for name in sorted(orphans):

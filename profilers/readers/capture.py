@@ -134,7 +134,7 @@ def _copy(file: Path, folder: Path | None) -> IO[bytes]:
 
 def _tensor_connections(assembly: CaptureAssembly) -> Iterable[_TensorConnection]:
     for connection in assembly.connections():
-        for asker, sender in (connection.ends, connection.ends[::-1]):
+        for asker, sender in (connection, connection[::-1]):
             match asker.devices:
                 case ("ps", server, "worker", worker):
                     yield _TensorConnection(asker, sender, "downlink", worker, server)

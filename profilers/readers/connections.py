@@ -111,13 +111,10 @@ class Sender:
         self.kinds.append(TYPES.index(frame.type))
         self.numbers.extend((frame.stream, frame.first_us, frame.length_bytes, value))
         if frame.type == "HEADERS":
-            if frame.stream not in self.asked_us:
-                self.capture.count_stream()
-                self.asked_us[frame.stream] = frame.first_us
+            self.asked_us.setdefault(frame.stream, frame.first_us)
         elif frame.type == "DATA":
             stream = self.streams.get(frame.stream)
             if stream is None:
-                self.capture.count_stream()
                 stream = self.streams[frame.stream] = Stream(frame.first_us)
             stream.size_bytes += frame.length_bytes
             stream.last_us = max(stream.last_us, frame.last_us)
@@ -127,14 +124,6 @@ class Sender:
                 edge = key[5].decode(errors="replace")
                 self.asked_for[frame.stream] = self.capture.transfers.get(edge)
                 self.devices = key[1].decode(), int(key[2]), key[3].decode(), int(key[4])
-
-
-@dataclass(frozen=True)
-class CapturedConnection:
-    """Both directions of a connection, the client's first where that is known."""
-
-    ends: tuple[Sender, Sender]
-    is_http2: bool
 
 
 class CaptureAssembly:
@@ -151,7 +140,7 @@ class CaptureAssembly:
     ) -> None:
         self.types: Collection[str] = TYPES
         self.transfers, self.frames = transfers, MemoryCounter(path)
-        self._path, self._seen, self._streams = path, seen, 0
+        self._path, self._seen = path, seen
         self._senders: list[Sender] = []
         self._current: dict[Flow, Sender] = {}
         self._waiting = PendingBytes()
@@ -160,8 +149,8 @@ class CaptureAssembly:
         """Take in a packet; return the spans of its data that hold nothing but tensors.
 
         Raises:
-            BadInput: more is in the capture than `limits.EVENTS` (frames), `limits.CONNECTIONS`
-                (directions) or `limits.STREAMS`.
+            BadInput: more is in the capture than `limits.EVENTS` (frames) or `limits.CONNECTIONS`
+                (directions).
         """
         if packet.opens:
             # The ports may be those of a connection before; what came of it comes no more.
@@ -174,7 +163,10 @@ class CaptureAssembly:
         sender = self._current.get(packet.flow)
         if sender is None:
             if len(self._senders) >= limits.CONNECTIONS:
-                raise self._too_many(limits.CONNECTIONS, "directions of connections")
+                raise BadInput(
+                    f"{self._path}: packet {self._seen.packets:,} begins one more than "
+                    f"{limits.CONNECTIONS:,} directions of connections; import parts of the file"
+                )
             sender = Sender(packet.flow, self, Reassembly(self._waiting))
             self._current[packet.flow] = sender
             self._senders.append(sender)
@@ -191,43 +183,17 @@ class CaptureAssembly:
         for sender in self._current.values():
             sender.finish()
 
-    def count_stream(self) -> None:
-        """Count a stream of a direction."""
-        self._streams += 1
-        if self._streams > limits.STREAMS:
-            raise self._too_many(limits.STREAMS, "streams")
-
-    def connections(self) -> Iterator[CapturedConnection]:
+    def connections(self) -> Iterator[tuple[Sender, Sender]]:
         """Yield connections: the k-th of a direction with the k-th of its opposite."""
         waiting: dict[Flow, deque[Sender]] = {}
         for sender in self._senders:
             if opposite := waiting.get(sender.flow[::-1]):
-                yield _connection(opposite.popleft(), sender)
+                yield opposite.popleft(), sender
             else:
                 waiting.setdefault(sender.flow, deque()).append(sender)
         for left in waiting.values():
             for sender in left:
-                silent = Sender(sender.flow[::-1], self, Reassembly(PendingBytes()))
-                yield _connection(sender, silent)
-
-    def _too_many(self, most: int, what: str) -> BadInput:
-        return BadInput(
-            f"{self._path}: packet {self._seen.packets:,} begins one more than {most:,} {what}; "
-            "import parts of the file"
-        )
-
-
-def _connection(sender: Sender, other: Sender) -> CapturedConnection:
-    """Return a connection: HTTP/2 if its preface was captured, or HEADERS of both on one stream."""
-    for client, server in ((sender, other), (other, sender)):
-        if client.framing.preface:
-            return CapturedConnection((client, server), is_http2=True)
-    shared = sender.asked_us.keys() & other.asked_us.keys()
-    if not shared:
-        return CapturedConnection((sender, other), is_http2=False)
-    earliest = min(shared, key=lambda stream: min(sender.asked_us[stream], other.asked_us[stream]))
-    first = sender.asked_us[earliest] <= other.asked_us[earliest]
-    return CapturedConnection((sender, other) if first else (other, sender), is_http2=True)
+                yield sender, Sender(sender.flow[::-1], self, Reassembly(PendingBytes()))
 
 
 def frame_table(of_ends: Iterable[tuple[Sender, int, int, str, str]]) -> pl.DataFrame:

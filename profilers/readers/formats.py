@@ -88,7 +88,7 @@ def find_format(name: str, options: ReaderOptions) -> Format:
 _HEAD_BYTES = 1 << 18
 _MARKS = {
     "pcap": rb"\A(?:\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4|\x4d\x3c\xb2\xa1|\xa1\xb2\x3c\x4d)",
-    "nccl-tests": rb'# nccl-tests version |# nThread \d|algbw {1,9}busbw|"nccl_version":',
+    "nccl-tests": rb"# nccl-tests version |# nThread \d|algbw {1,9}busbw",
     "iperf3": rb'"test_start":',
     "kineto": rb'"schemaVersion"|"deviceProperties"|"cpu_op"|"ProfilerStep#',
 }

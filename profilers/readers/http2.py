@@ -170,8 +170,6 @@ class FrameParser:
         self._type: str | None = ""
         self._stream = self._length = self._left = self._first_us = self._last_us = 0
         self._head = b""
-        self.preface = False
-        """Whether this end began the connection as a client does."""
         self.tensor_spans: list[tuple[int, int]] = []
         """Spans of the last run's data in which only payload beyond the kept heads stands."""
 
@@ -209,7 +207,6 @@ class FrameParser:
         if kind is None:
             return False
         self._type = kind
-        self.preface |= not kind
         self._length = int.from_bytes(self._header[:3]) if kind else _PREFACE_REST
         self._stream = int.from_bytes(self._header[5:9])
         self._left, self._head, self._header = self._length, b"", b""

@@ -7,7 +7,6 @@ client sends is uplink, what it receives (`--reverse`) downlink. Figures are the
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,12 +17,8 @@ from profilers.readers.contract import ImportedRun, MemoryCounter, ReaderOptions
 from profilers.readers.json_stream import convert_value, documents
 from warehouse.records import BadInput
 
-_MICROSECOND_S = 1e-6
-"""The last digit of iperf3's times, of which start and end are each half a one off."""
-_SINGLE = 2.0**-23
-"""Share by which a time in single precision may be off, as some releases compute it."""
-_FEWEST_DIGITS = 6
-"""Releases print bandwidths with as many digits, or more; zeros at the end are not kept."""
+_ROUNDED = 0.01
+"""Share by which printed bytes, seconds and bandwidth may disagree."""
 _SCHEMA = {
     "direction": pl.String,
     "flows": pl.Int32,
@@ -190,29 +185,20 @@ def _direction(where: str, start: _Start, sender: _Sender) -> str:
     return "uplink" if sender.sender != is_server else "downlink"
 
 
-def _half_digit(number: float) -> float:
-    """Return half of what the last digit counts with which a number was printed."""
-    printed = Decimal(repr(number)).normalize()
-    digits = max(len(printed.as_tuple().digits), _FEWEST_DIGITS)
-    return float(Decimal(5).scaleb(printed.adjusted() - digits))
-
-
 def _seconds(where: str, received: _Receiver) -> float:
     """Return the time in which bytes have the bandwidth: `seconds` may be the sender's.
 
     Source: iperf_api.c, iperf_print_results, divides by the receiver's time, which it prints as
     `end`, and prints the time of its own end as `seconds`.
     """
-    given = (None if received.end is None else received.end - received.start, received.seconds)
-    for seconds in given:
-        if seconds is None or not seconds > 0:
-            continue
-        bps = received.bits_per_second
-        allowed = bps * (_MICROSECOND_S + _SINGLE * seconds) + _half_digit(bps) * seconds
-        if abs(received.bytes * 8 - bps * seconds) <= allowed:
-            return seconds
-    times = ", ".join(f"{value:g}" for value in given if value is not None)
-    raise BadInput(
-        f"{where}: {received.bytes:,} bytes are not {received.bits_per_second:,.0f} bit/s in any "
-        f"of the seconds given ({times}); was the report altered?"
-    )
+    given = [] if received.end is None else [received.end - received.start]
+    given.append(received.seconds)
+    bits, bps = received.bytes * 8, received.bits_per_second
+    seconds = min(given, key=lambda seconds: abs(bits - bps * seconds))
+    if not seconds > 0 or abs(bits - bps * seconds) > _ROUNDED * bits:
+        times = ", ".join(f"{value:g}" for value in given)
+        raise BadInput(
+            f"{where}: {received.bytes:,} bytes are not {bps:,.0f} bit/s in any of the seconds "
+            f"given ({times}); was the report altered?"
+        )
+    return seconds

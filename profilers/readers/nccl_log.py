@@ -12,8 +12,6 @@ from pathlib import Path
 
 from profilers.readers.contract import MemoryCounter, lines
 from profilers.readers.nccl_measured import (
-    CPU_TIME,
-    ZERO_BYTES,
     NcclResults,
     NcclTime,
     RoundedNumber,
@@ -141,7 +139,10 @@ def _times(
             f"({' '.join(names):.120}); remove the line if it was cut off or mixed with another"
         )
     if "cputime" in names:
-        raise BadInput(f"{where}: {CPU_TIME}")
+        raise BadInput(
+            f"{where}: the times are those in which the CPU started an all-reduce, not those it "
+            "took; run all_reduce_perf without -C"
+        )
     starts = [i for i, name in enumerate(names) if name == "time"]
     common = dict(zip(names[: starts[0]], words, strict=False))
     places = log.places if len(log.places) == len(starts) else []
@@ -151,7 +152,7 @@ def _times(
     elements = int(count) if _COUNT.fullmatch(count) else None
     check_row(where, size, elements, kind, operation, common.get("root"))
     if size == 0:
-        results.left_out[ZERO_BYTES] += len(starts)
+        results.left_out["all-reduces of 0 bytes"] += len(starts)
         return
     ranks = world_size or log.group_size(where)
     for i, (start, end) in enumerate(itertools.pairwise([*starts, len(names)])):

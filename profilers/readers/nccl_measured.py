@@ -31,11 +31,6 @@ ELEMENT_BYTES = {
     "double": 8,
 }
 """Bytes of an element by its name; names of eight-bit floats differ in each release."""
-CPU_TIME = (
-    "the times are those in which the CPU started an all-reduce, not those it took; run "
-    "all_reduce_perf without -C"
-)
-ZERO_BYTES = "all-reduces of 0 bytes"
 _NUMBER = re.compile(r"[-+]?[0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][-+]?[0-9]{1,3})?")
 _SHORTEST_S = 1e-12
 _SLACK = 1e-9
@@ -56,12 +51,8 @@ class RoundedNumber:
         if not _NUMBER.fullmatch(text):
             return None
         number = Decimal(text)
-        return cls.rounded(float(number), int(number.as_tuple().exponent))
-
-    @classmethod
-    def rounded(cls, value: float, exponent: int) -> Self | None:
-        """Return a number whose last digit counts 10 ** `exponent`, None if it is not finite."""
-        half = float(Decimal((0, (5,), exponent - 1)))
+        half = float(Decimal((0, (5,), int(number.as_tuple().exponent) - 1)))
+        value = float(number)
         return cls(value, value - half, value + half) if math.isfinite(value + half) else None
 
 

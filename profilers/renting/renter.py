@@ -111,10 +111,6 @@ class Renter:
         """
         return self._insist(ids, (), within_s)
 
-    def end_all(self, within_s: float = END_S) -> tuple[str, ...]:
-        """End whatever this account may have, unanswered launches too; return what is left."""
-        return self.settle(self.book.read().of(self.account).intents.values(), within_s)
-
     def settle(self, intents: Iterable[LaunchIntent], within_s: float = END_S) -> tuple[str, ...]:
         """Find what launches brought, and end it; return ids, and tokens, that are left."""
         tokens, entries = {intent.token for intent in intents}, self.book.read()

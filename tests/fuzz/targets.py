@@ -233,9 +233,6 @@ TARGETS: Mapping[str, Target] = {
         [
             test_nccl_tests.NEW.encode(),
             "".join(f"[1,0]<stdout>:{line}\n" for line in test_nccl_tests.NEW.split("\n")).encode(),
-            test_nccl_tests.result(
-                config={"nthreads": 1, "ngpus": 4, "devices": [{"group": 0, "device_info": "G"}]}
-            ).encode(),
         ],
         _nccl_tests,
         quick=800,

@@ -1,6 +1,5 @@
 """nccl-tests of several ages: columns by their headers, units, ranks, what is refused."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -279,63 +278,6 @@ def test_rounded_bandwidths_are_never_refused(
     check_bandwidths(
         [NcclTime("here", ranks, "float", "sum", size, None, time, 1e-6, algorithm, bus, False)]
     )
-
-
-def report() -> dict[str, object]:
-    """Return what --output_file holds; two processes with two GPUs each."""
-    device = {"group": 0, "device_info": "NVIDIA H100"}
-    timed = {"time": 100.0, "alg_bw": 10.0, "bus_bw": 15.0, "nwrong": 0.0}
-    return {
-        "version": 1,
-        "args": ["/opt/all_reduce_perf", "-b", "8"],
-        "env": ["SECRET=1"],
-        "nccl_version": 22809,
-        "config": {"nthreads": 1, "ngpus": 2, "devices": [device, device]},
-        "results": [
-            {
-                "size": 1_000_000,
-                "type": "float",
-                "redop": "sum",
-                "out_of_place": timed,
-                "in_place": {**timed, "nwrong": None},
-            }
-        ],
-    }
-
-
-def test_json(log: Path) -> None:
-    log.write_text(json.dumps(report()))
-    run = only("nccl-tests", log)
-    rows = run.tables["allreduce"]
-    assert rows["world_size"].to_list() == [4, 4]
-    assert rows["seconds"].to_list() == pytest.approx([1e-4, 1e-4])
-    assert rows["bus_bandwidth_Bps"].to_list() == pytest.approx([15e9, 15e9])
-    assert "SECRET" not in str(run)
-
-
-def result(**values: object) -> str:
-    """Return what --output_file holds, with other columns of its row."""
-    whole = report()
-    results = whole["results"]
-    assert isinstance(results, list)
-    results[0] |= {"count": 250_000, "root": -1} | values
-    return json.dumps(whole)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (result(root=0), "size 1000000: it has root 0"),
-        (result(redop="none"), "size 1000000: it reduces nothing"),
-        (result().replace("15.0", "10.0"), "--world-size 2, or is it another collective"),
-        (json.dumps(report()).replace('"time"', '"cpu_time"'), "size 1000000: the times are those"),
-        (json.dumps(report()).replace('"time": 100.0', '"time": NaN'), "above 0, found None"),
-    ],
-)
-def test_json_that_is_refused(log: Path, text: str, message: str) -> None:
-    log.write_text(text)
-    with pytest.raises(BadInput, match=message):
-        imported("nccl-tests", log)
 
 
 @given(st.floats(1, 1e12), st.integers(2, 10_000), st.floats(1e-6, 1e4), st.floats(1.1, 10))

@@ -1,45 +1,20 @@
-"""Captures of others: HTTP/2 streams without a job, other TCP as bytes and seconds."""
+"""Captures of others: bytes, seconds and goodput of each direction."""
 
 import gzip
 import json
 from pathlib import Path
 
 import dpkt
-import polars as pl
 import pytest
 
 from profilers.readers.contract import ImportedRun, ReaderOptions
 from profilers.readers.pcap import read
 from tests.profilers.readers.imports import only
-from tests.profilers.readers.wire import (
-    Sender,
-    data,
-    headers,
-    packet,
-    settings,
-    window_update,
-    write,
-)
+from tests.profilers.readers.wire import HEADER_BYTES, packet, write
 from warehouse import limits
 from warehouse.records import BadInput
 
 CLIENT, SERVER = ("10.0.0.1", 40_000), ("10.0.0.2", 443)
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-
-
-def conversation(*, preface: bool = True) -> list[tuple[int, bytes]]:
-    """Return two requests of 10 and 5 bytes, and their answers, of which one is interrupted."""
-    client, server = Sender(CLIENT, SERVER), Sender(SERVER, CLIENT)
-    start = [client.send(0, PREFACE, settings(65_535))] if preface else []
-    return [
-        *start,
-        client.send(10, headers(1), data(1, bytes(10))),
-        client.send(20, headers(3), data(3, bytes(5))),
-        server.send(30, headers(1), data(1, bytes(100))),
-        server.send(40, headers(3), data(3, bytes(200))),
-        server.send(50, data(1, bytes(300))),
-        client.send(60, window_update(0, 600)),
-    ]
 
 
 def refused(file: Path) -> str:
@@ -47,52 +22,6 @@ def refused(file: Path) -> str:
         list(read(file, ReaderOptions()))
     assert "\n" not in str(error.value)
     return str(error.value)
-
-
-def streams(run: ImportedRun) -> list[tuple[object, ...]]:
-    return run.tables["stream"].drop("step", "operation").rows()
-
-
-@pytest.mark.parametrize("preface", [True, False])
-def test_streams_without_a_job(tmp_path: Path, preface: bool) -> None:
-    run = only("pcap", write(tmp_path / "a.pcap", conversation(preface=preface)))
-    # direction, worker, server, stream, bytes, first, last, segments
-    assert streams(run) == [
-        ("uplink", 0, 0, 1, 10, 10, 10, 1),
-        ("uplink", 0, 0, 3, 5, 20, 20, 1),
-        ("downlink", 0, 0, 1, 400, 30, 50, 2),
-        ("downlink", 0, 0, 3, 200, 40, 40, 1),
-    ]
-    assert run.tables["stream"]["operation"].to_list() == [None] * 4
-    assert set(run.tables) == {"stream", "http2_frame"}
-    assert run.config["http2_connections"] == run.config["connections"] == 1
-    frames = run.tables["http2_frame"]
-    assert set(frames["direction"]) == {"downlink"}
-    kinds = ["HEADERS", "DATA"] * 4
-    expected = [*(["SETTINGS"] if preface else []), *kinds, "DATA", "WINDOW_UPDATE"]
-    assert frames["type"].to_list() == expected
-    assert frames.filter(type="WINDOW_UPDATE").select("sender", "value").rows() == [("worker", 600)]
-    assert frames.filter(type="DATA")["value"].to_list() == [None] * 5
-
-
-def test_clients_and_servers_are_numbered(tmp_path: Path) -> None:
-    sent = conversation()
-    for number, source in ((2, ("10.0.0.3", 40_000)), (3, CLIENT)):
-        target = SERVER if number == 2 else ("10.0.0.2", 444)
-        client, server = Sender(source, target), Sender(target, source)
-        sent += [
-            client.send(100 * number, PREFACE, headers(1), data(1, b"ask")),
-            server.send(100 * number + 1, headers(1), data(1, b"answer")),
-        ]
-    run = only("pcap", write(tmp_path / "a.pcap", sent))
-    late = run.tables["stream"].filter(pl.col("first_us") >= 200)
-    rows = late.select("direction", "worker", "server", "stream", "size_bytes").rows()
-    assert rows == [
-        ("uplink", 1, 0, 1, 3),
-        ("downlink", 1, 0, 1, 6),
-        ("uplink", 0, 1, 1, 3),
-        ("downlink", 0, 1, 1, 6),
-    ]
 
 
 def figures(run: ImportedRun) -> dict[tuple[str, str, int], float | None]:
@@ -153,30 +82,27 @@ def test_nothing_is_missing_of_a_connection_that_was_closed(tmp_path: Path) -> N
     assert run.notes == ()
 
 
-def test_bytes_that_only_look_like_frames_are_no_http2(tmp_path: Path) -> None:
-    sender = Sender(CLIENT, SERVER)
-    sent = [sender.send(0, data(1, b"x")), sender.send(1, bytes(range(256)))]
-    assert set(only("pcap", write(tmp_path / "a.pcap", sent)).tables) == {"external"}
-
-
 def test_a_file_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
-    file = write(tmp_path / "a.pcap", conversation())
-    assert only("pcap", file).notes == ()
+    sent = [(i, packet(SERVER, CLIENT, 1 + 100 * i, bytes(100))) for i in range(5)]
+    file = write(tmp_path / "a.pcap", sent, snap=HEADER_BYTES + 20)
     whole = file.read_bytes()
     file.write_bytes(whole[:-20])
     run = only("pcap", file)
     assert run.config["cut_off"] is True
     assert run.notes == ("the file is cut off: read as far as it goes",)
-    assert len(streams(run)) == 4
+    assert figures(run)["10.0.0.2:443", "payload_bytes", 1] == 400
     packed = tmp_path / "b.pcap.gz"
     packed.write_bytes(gzip.compress(whole)[:-12])
     assert only("pcap", packed).config["cut_off"] is True
 
 
-@pytest.mark.parametrize(("snap", "kept"), [(2**18, 4), (54 + 20, 4)])
-def test_a_short_snap_length_loses_no_length(tmp_path: Path, snap: int, kept: int) -> None:
-    run = only("pcap", write(tmp_path / "a.pcap", conversation(), snap=snap))
-    assert len(streams(run)) == kept
+def test_more_connections_than_there_is_memory_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = [(i, packet((CLIENT[0], i), SERVER, 1, b"x")) for i in range(1, 5)]
+    file = write(tmp_path / "a.pcap", sent)
+    monkeypatch.setattr(limits, "CONNECTIONS", 3)
+    assert "packet 4 begins one more than 3 directions of connections" in refused(file)
 
 
 def test_what_is_no_capture_is_refused_in_one_line(tmp_path: Path) -> None:
@@ -221,28 +147,3 @@ def test_ipv6(tmp_path: Path) -> None:
     raw = bytes(dpkt.ethernet.Ethernet(type=0x86DD, data=ip))
     values = figures(only("pcap", write(tmp_path / "a.pcap", [(0, raw)])))
     assert values["[::1]:1", "payload_bytes", 1] == 5
-
-
-def test_more_streams_frames_or_clients_than_there_is_memory_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = write(tmp_path / "a.pcap", conversation())
-    for limit, most, message in (
-        ("CONNECTIONS", 1, "a.pcap: packet 4 begins one more than 1 directions of connections"),
-        ("STREAMS", 5, "a.pcap: packet 4 begins one more than 5 streams; import parts"),
-        ("EVENTS", 5, "more than 5 events"),
-    ):
-        with monkeypatch.context() as patch:
-            patch.setattr(limits, limit, most)
-            assert message in refused(file)
-    assert only("pcap", file).tables["http2_frame"].height == 11
-
-
-def test_more_clients_than_the_tables_can_number_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sent = [Sender((f"10.0.0.{i}", 1), SERVER).send(i, PREFACE, settings(1)) for i in range(1, 5)]
-    file = write(tmp_path / "a.pcap", sent)
-    assert only("pcap", file).tables["http2_frame"]["worker"].max() == 3
-    monkeypatch.setattr("profilers.readers.pcap._LAST_END", 2)
-    assert "4 clients or servers of HTTP/2, more than 3; import parts" in refused(file)
