@@ -4,7 +4,6 @@
 #   STUDY=studies/mine.yaml      what `make demo` runs
 #   RUN="--max-usd 5"            further options of `stepcast run`, for `make demo`
 #   ACCURACY="demo"               studies that `make accuracy` rebuilds; all unless given
-#   VERSION=1.2.3                what `make release` makes; DRY_RUN=yes: without commit and tag
 #   PYTEST="-k links"            what `make test` passes to pytest, instead of running its tests
 
 BIN := .venv/bin
@@ -22,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 TWO_CORES := --numprocesses 2 --dist worksteal --max-worker-restart 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all ui accuracy lint lock release clean
+.PHONY: help setup demo test test-all ui accuracy lint lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,9 +63,6 @@ lint: setup ## ruff, mypy and Dagster's own check, as continuous integration run
 
 lock: setup ## write requirements.lock from what .venv holds
 	scripts/lock.sh
-
-release: setup ## check, build, try, commit and tag: VERSION=1.2.3, DRY_RUN=yes; nothing is pushed
-	$(BIN)/python scripts/release.py $(VERSION) $(if $(DRY_RUN),--dry-run)
 
 clean: ## remove .venv and caches; measurements in .stepcast stay
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build stepcast.egg-info

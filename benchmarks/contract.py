@@ -10,7 +10,7 @@ from warehouse.records import BadInput
 if TYPE_CHECKING:
     import polars as pl
 
-NAMES = ("gpu", "history", "predict", "simulator", "sweep")
+NAMES = ("gpu", "history", "simulator")
 Say = Callable[[str], None]
 
 

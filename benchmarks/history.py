@@ -7,7 +7,7 @@ warehouse alone: nothing landed of them.
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,28 +23,21 @@ from warehouse.ledger import FitRecord
 from warehouse.publication import publish
 from warehouse.records import (
     BadInput,
-    NodeGroup,
     Prediction,
     Run,
-    Scenario,
-    Strategy,
-    TrainingWorkload,
 )
 from warehouse.tables import SCHEMAS
 from warehouse.warehouse import QUERIES, Interrupted, Warehouse, run_query
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
-STEP_OPERATIONS = 1000
-"""Operations of a training step: a network of 100 layers or so."""
 _SHIFTED = """
     repeat + 1000 * number AS repeat,
     started_at - number * INTERVAL 1 DAY AS started_at,
     ended_at - number * INTERVAL 1 DAY AS ended_at
 """
 _LEDGER_ROWS = 10_000
-LARGE_RUN_ROWS = 5_000_000
 _SLOWEST = 10
 """Queries that are shown."""
 _PATIENCE_S = 20.0
@@ -53,8 +46,6 @@ _PATIENCE_S = 20.0
 
 def measure(sizes: Mapping[str, int], progress: Say) -> Outcome:
     """Measure in a copy of the history of this home whose own runs are there `factor` times.
-
-    `large_runs` have `LARGE_RUN_ROWS` timings each.
 
     Raises:
         BadInput: the home has no history.
@@ -66,11 +57,7 @@ def measure(sizes: Mapping[str, int], progress: Say) -> Outcome:
         shutil.copyfile(home() / HISTORY, place / MAIN)
         progress("grow")
         grow(place, sizes["factor"])
-        warehouse, large_s = Warehouse(place), list[float]()
-        for number in range(sizes["large_runs"]):
-            progress(f"load {LARGE_RUN_ROWS:,} timings, {number + 1} of {sizes['large_runs']}")
-            land_run(place / "landing", f"large-{number:04}", LARGE_RUN_ROWS, number)
-            large_s.append(seconds(lambda: warehouse.load()))
+        warehouse = Warehouse(place)
         with connect(place / MAIN) as connection:
             runs, timings, some = connection.execute(
                 "SELECT (SELECT count(*) FROM raw.run), "
@@ -80,7 +67,7 @@ def measure(sizes: Mapping[str, int], progress: Say) -> Outcome:
         publish_s = load_s = 0.0
         for number in range(3):  # the last counts
             progress(f"load a run, {number + 1} of 3")
-            land(place / "landing", traced_run(f"more-{number}"), None, {})
+            land(place / "landing", _traced_run(f"more-{number}"), None, {})
             load_s = seconds(lambda: warehouse.load())
             with connect(place / MAIN) as connection:
                 connection.execute("CREATE OR REPLACE TABLE meta.again AS SELECT random()")
@@ -95,10 +82,6 @@ def measure(sizes: Mapping[str, int], progress: Say) -> Outcome:
             Figure("runs", runs, "", sizes["factor"], "this home, without runs of others"),
             Figure("timings", timings, ""),
             Figure("the history", (place / MAIN).stat().st_size / 1e6, "MB"),
-            *(
-                Figure("load 5 million timings", time_s, "s", time_s / large_s[0], "the first")
-                for time_s in large_s[-1:]
-            ),
             Figure("timings of one run", seconds(lambda: warehouse.visible("timing", [some])), "s"),
             Figure("publish", publish_s, "s", publish_s / copy_s, "a copy of the file"),
             Figure("load one more run, and publish", load_s, "s", load_s / publish_s, "publish"),
@@ -108,55 +91,7 @@ def measure(sizes: Mapping[str, int], progress: Say) -> Outcome:
         )
 
 
-def land_run(landing: Path, run_id: str, rows: int, seed: int) -> None:
-    """Land a traced run of so many timings."""
-    import polars as pl
-    import pyarrow as pa
-
-    columns = ("step", "operation", "start_us", "duration_us")
-    schema = pa.schema([(name, pa.int32()) for name in columns])
-    numbers = range(STEP_OPERATIONS)
-    operation = pl.DataFrame(
-        {
-            "operation": numbers,
-            "name": [f"layer_{i // 10}/operation_{i}" for i in numbers],
-            "type": [f"Type{i % 60}" for i in numbers],
-            "resource": ["worker"] * STEP_OPERATIONS,
-            "server": None,
-            "size_bytes": None,
-        }
-    )
-    scenario = Scenario(
-        workload=TrainingWorkload(dnn="benchmark", image_size=224, batch_size=32),
-        strategy=Strategy(workers=1),
-        nodes=(
-            NodeGroup(role="worker", node_type="emu.avx2.1c", count=1),
-            NodeGroup(role="server", node_type="emu.server", count=1),
-        ),
-    )
-    timing = pa.RecordBatchReader.from_batches(schema, _timings(schema, seed, rows))
-    tables = {"operation": operation, "timing": timing}
-    land(landing, traced_run(run_id, scenario.scenario_id), scenario, tables)
-
-
-def _timings(schema: "pa.Schema", seed: int, rows: int) -> Iterator["pa.RecordBatch"]:
-    import numpy as np
-    import pyarrow as pa
-
-    chance = np.random.default_rng(seed)
-    for first in range(0, rows, 100 * STEP_OPERATIONS):
-        index = np.arange(first, min(first + 100 * STEP_OPERATIONS, rows))
-        operation = index % STEP_OPERATIONS
-        columns = [
-            index // STEP_OPERATIONS,
-            operation,
-            operation * 300 + chance.integers(100, size=len(index)),
-            50 + operation * 3 + chance.integers(200, size=len(index)),
-        ]
-        yield pa.record_batch([column.astype(np.int32) for column in columns], schema=schema)
-
-
-def traced_run(run_id: str, scenario_id: str | None = None) -> Run:
+def _traced_run(run_id: str) -> Run:
     """Return a run of nobody's machine."""
     now = datetime.now(UTC)
     return Run(
@@ -165,7 +100,7 @@ def traced_run(run_id: str, scenario_id: str | None = None) -> Run:
         purpose="profile",
         study="benchmark",
         repeat=1,
-        scenario_id=scenario_id,
+        scenario_id=None,
         backend="imported",
         status="ok",
         started_at=now,
@@ -257,9 +192,8 @@ def grow(home: Path, factor: int) -> None:
 
 BENCHMARK = Benchmark(
     "What is done every day, in a copy of this home's history that is grown: each own run factor "
-    "times, and large_runs of 5 million timings.",
-    "A home with a history; a minute and 1 GB of the home with the reference runs loaded, 10 s and "
-    "0.3 GB more for each large run.",
+    "times.",
+    "A home with a history; a minute and 1 GB of the home with the reference runs loaded.",
     measure,
-    {"factor": 6, "large_runs": 0},
+    {"factor": 6},
 )

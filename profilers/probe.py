@@ -205,7 +205,6 @@ class Probe:
         concerns: whether it can say anything of a scenario.
         metric: what it measures of whole scenarios, by which forecasts are judged; None: nothing.
         essential: settings that say what is measured, not how precisely.
-        one_node: several of its needs disturb each other only where their nodes share a machine.
         check: refuses what a whole study asks, or what this backend cannot meet (BadInput,
             MissingTool).
     """
@@ -220,7 +219,6 @@ class Probe:
     concerns: Callable[[Scenario], bool] = lambda _: True
     metric: Metric | None = None
     essential: frozenset[str] = frozenset()
-    one_node: bool = False
     check: Callable[[RequestedScenarios, Sequence[PlannedRun], Backend], None] = _no_check
 
 

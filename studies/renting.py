@@ -3,7 +3,6 @@
 import fcntl
 import os
 import uuid
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,7 +13,6 @@ import polars as pl
 from profilers import clock
 from profilers.clusters import owner
 from profilers.clusters.fleet import RENTED, has_fleet, read_fleet
-from profilers.clusters.node_types import node_types
 from profilers.probe import PlannedRun
 from profilers.renting.book import (
     FOLDER,
@@ -55,16 +53,14 @@ class CostEstimate:
         usd: expected: seconds of the plan times prices, with what instances take to come up.
         instance_hours: the hours of all instances together.
         sources: where prices were read.
-        quotas: what the account must be allowed, in words.
     """
 
     usd: float
     instance_hours: float
     sources: tuple[str, ...]
-    quotas: tuple[str, ...] = ()
 
     def in_words(self, cap_usd: float | None = None) -> str:
-        """Return the estimate, what it costs at worst, and what to check before."""
+        """Return the estimate, and what it costs at worst."""
         worst = (
             ""
             if cap_usd is None
@@ -74,7 +70,6 @@ class CostEstimate:
         return (
             f"renting costs about ${self.usd:.2f} ({self.instance_hours:.1f} hours of instances, "
             f"prices of {'; '.join(self.sources) or 'nothing'}){worst}"
-            + "".join(f"; check first: {quota}" for quota in self.quotas)
         )
 
 
@@ -197,38 +192,7 @@ def estimate(missing: Collection[PlannedRun], allowed: Allowance) -> CostEstimat
             sources[rate.source] = None
             hours += group.count * each_hours
             usd += group.count * each_hours * (rate.usd_per_hour + how.volume.usd_per_hour)
-    return CostEstimate(usd, hours, tuple(sources), tuple(_quotas(missing, market, how.region)))
-
-
-_QUOTAS: Mapping[tuple[str, Market], str] = {
-    ("g", "on_demand"): "Running On-Demand G and VT instances (L-DB2E81BA)",
-    ("g", "spot"): "All G and VT Spot Instance Requests (L-3819A6DF)",
-    ("p", "on_demand"): "Running On-Demand P instances (L-417A185B)",
-    ("p", "spot"): "Spot Instance Requests of P instances",
-}
-"""What accounts may have of GPUs at once, by the letters that instance types begin with, in virtual
-processors (AWS Service Quotas). New accounts may have none."""
-
-
-def _quotas(missing: Collection[PlannedRun], market: Market, region: str) -> Iterator[str]:
-    """Yield how many virtual processors of GPU instances are needed at once, by their quota."""
-    known = node_types()
-    needed: dict[str, dict[str, int]] = {}
-    for start in group_by_start(list(missing)):
-        counts = Counter[str]()
-        for group in nodes_of(start):
-            counts[group.node_type] += group.count
-        for name, count in counts.items():
-            kind, quota = known.get(name), _QUOTAS.get((name[:1], market))
-            if kind is not None and kind.gpu is not None and quota is not None:
-                # Node types are measured side by side, the starts of one one after the other.
-                of_types = needed.setdefault(quota, {})
-                of_types[name] = max(count * (kind.vcpus or kind.threads), of_types.get(name, 0))
-    for quota, of_types in needed.items():
-        yield (
-            f"your account in {region} needs {sum(of_types.values())} virtual processors of the "
-            f"quota {quota!r}, and new ones may have none (AWS Service Quotas)"
-        )
+    return CostEstimate(usd, hours, tuple(sources))
 
 
 def price_plan(home: Path, backend: Backend, missing: Collection[PlannedRun]) -> str | None:

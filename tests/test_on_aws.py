@@ -105,8 +105,7 @@ def test_studies_of_gpus_are_refused_where_an_image_has_no_driver(
         assert stepcast("prices", "collect", "--type", "g4dn.xlarge").code == 0
         plan = stepcast("plan", study)
         assert plan.code == 0
-        vcpus = 4 * (1 + (name == "ec2_two_gpus"))
-        assert f"needs {vcpus} virtual processors of the quota 'Running On-Demand G" in plan.err
+        assert "renting costs about $" in plan.err
         assert (rented.alive, "RunInstances" in cloud.asked) == ({}, False)
         run = stepcast("run", study, "--max-usd", "3", "--yes")
         assert run.code == 2

@@ -128,5 +128,4 @@ PROBE = Probe(
     settings=Settings,
     needs=_needs,
     run=one_by_one(_measure),
-    one_node=True,
 )

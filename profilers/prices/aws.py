@@ -1,52 +1,41 @@
-"""Asking AWS, and its answers as records: bounded, and one clear line for whatever goes wrong.
+"""Asking AWS, and its answers as records; one clear line for whatever goes wrong.
 
 Credentials, profiles and endpoints (AWS_ENDPOINT_URL_EC2, AWS_ENDPOINT_URL_PRICING) are looked for
 where boto3 looks for them.
 """
 
 import difflib
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, TypeVar
 
 from botocore import exceptions
-from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.config import Config
-from botocore.httpsession import URLLib3Session
 from botocore.parsers import ResponseParserError
 from botocore.session import Session
-from botocore.utils import get_environ_proxies
 from pydantic import AliasPath, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
-from urllib3.exceptions import HTTPError
 
 from warehouse import limits
 from warehouse.fields import Usd
-from warehouse.records import BadInput, ProbeFailed, StepcastError
+from warehouse.records import BadInput, ProbeFailed
 
 ATTEMPTS = 5
 """How often a question is asked that was throttled or lost, with pauses that botocore chooses."""
-_CONNECT_S = 10
-_READ_S = 30
-_CHUNK_BYTES = 1 << 16
 _CREDENTIALS = (
     "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or run `aws configure`"
 )
-_EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired"}
-_UNKNOWN = {
+_NOT_ALLOWED = {
+    "AccessDenied",
+    "AccessDeniedException",
     "AuthFailure",
+    "ExpiredToken",
+    "ExpiredTokenException",
     "InvalidClientTokenId",
     "InvalidSignatureException",
+    "RequestExpired",
     "SignatureDoesNotMatch",
+    "UnauthorizedOperation",
     "UnrecognizedClientException",
-}
-_REFUSED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"}
-_THROTTLED = {
-    "RequestLimitExceeded",
-    "SlowDown",
-    "Throttling",
-    "ThrottlingException",
-    "TooManyRequestsException",
 }
 _NO_CREDENTIALS = (
     exceptions.CredentialRetrievalError,
@@ -103,7 +92,7 @@ def own_region() -> str | None:
 
 
 def client(service: str, region: str, attempts: int | None = None) -> Any:
-    """Return a client of one region, whose answers are no larger or slower than limits allow.
+    """Return a client of one region.
 
     Args:
         service: of AWS.
@@ -114,16 +103,9 @@ def client(service: str, region: str, attempts: int | None = None) -> Any:
         BadInput: there is no such profile.
     """
     with explain_errors(f"AWS {service} in {region}"):
-        session = Session()
-        aws_client = session.create_client(
-            service,
-            region_name=region,
-            config=Config(retries={"mode": "standard", "total_max_attempts": attempts or ATTEMPTS}),
-        )
-        aws_client.meta.events.register(
-            "before-send", _sender(aws_client.meta.endpoint_url, session)
-        )
-    return aws_client
+        retries = {"mode": "standard", "total_max_attempts": attempts or ATTEMPTS}
+        config = Config(connect_timeout=10, read_timeout=30, retries=retries)
+        return Session().create_client(service, region_name=region, config=config)
 
 
 def list_pages(client: Any, operation: str, part: str, request: Mapping[str, Any]) -> Iterator[Any]:
@@ -131,17 +113,11 @@ def list_pages(client: Any, operation: str, part: str, request: Mapping[str, Any
 
     Raises:
         BadInput: the credentials will not do.
-        ProbeFailed: AWS cannot be reached, refuses, throttles, or has too much to say.
+        ProbeFailed: AWS cannot be reached, refuses or throttles.
     """
     where = f"AWS {client.meta.service_model.service_id} in {client.meta.region_name}"
     with explain_errors(where):
-        pages = client.get_paginator(operation).paginate(**request)
-        for number, page in enumerate(pages, start=1):
-            if number > limits.ANSWER_PAGES:
-                raise ProbeFailed(
-                    f"{where}: {operation} has more than {limits.ANSWER_PAGES} pages of answers; "
-                    "ask for fewer types"
-                )
+        for page in client.get_paginator(operation).paginate(**request):
             yield from page.get(part, ())
 
 
@@ -156,7 +132,12 @@ def explain_errors(where: str) -> Iterator[None]:
     try:
         yield
     except exceptions.ClientError as error:
-        raise _refusal(where, error) from None
+        details = error.response.get("Error", {})
+        code, message = str(details.get("Code", "no code")), details.get("Message", "")
+        why = f"{where}: {error.operation_name}: {_said(code)}: {_said(message)}"
+        if code in _NOT_ALLOWED:
+            raise BadInput(f"{why}; the credentials will not do: {_CREDENTIALS}") from None
+        raise ProbeFailed(why) from None
     except _NO_CREDENTIALS as error:
         raise BadInput(f"{where}: no credentials ({_said(error)}); {_CREDENTIALS}") from None
     except _RENEW as error:
@@ -172,75 +153,10 @@ def explain_errors(where: str) -> Iterator[None]:
         raise ProbeFailed(f"{where}: no answer that can be understood: {_said(error)}") from None
 
 
-def _refusal(where: str, error: exceptions.ClientError) -> StepcastError:
-    details = error.response.get("Error", {})
-    code, message = str(details.get("Code", "no code")), details.get("Message", "")
-    if code in _EXPIRED:
-        return BadInput(f"{where}: the credentials have expired; renew them, then {_CREDENTIALS}")
-    if code in _UNKNOWN:
-        return BadInput(f"{where}: AWS does not accept the credentials ({code}); {_CREDENTIALS}")
-    if code in _REFUSED:
-        return BadInput(
-            f"{where}: the credentials may not call {error.operation_name}; allow it in their "
-            "policy"
-        )
-    if code in _THROTTLED:
-        return ProbeFailed(
-            f"{where}: throttled ({code}) in each of {ATTEMPTS} attempts; try again later"
-        )
-    return ProbeFailed(f"{where}: {error.operation_name}: {_said(code)}: {_said(message)}")
-
-
 def _said(what: object) -> str:
     """Return the beginning of a message on one line, without control characters."""
     line = " ".join(str(what).split())
     return "".join(char if char.isprintable() else "?" for char in line)[:_SAID_CHARACTERS]
-
-
-def _sender(endpoint: str, session: Session) -> Callable[..., AWSResponse]:
-    """Return what sends requests as botocore does, but reads answers only up to the limits."""
-    http = URLLib3Session(
-        verify=session.get_config_variable("ca_bundle") or True,
-        proxies=get_environ_proxies(endpoint),
-        timeout=(_CONNECT_S, _READ_S),
-    )
-
-    def send(request: AWSPreparedRequest, **_: object) -> AWSResponse:
-        request.stream_output = True
-        answer = http.send(request)
-        answer.raw = _BoundedResponse(answer.raw, request.url)
-        try:
-            _ = answer.content
-        except HTTPError as error:
-            raise exceptions.HTTPClientError(error=error) from error
-        return answer
-
-    return send
-
-
-class _BoundedResponse:
-    """The bytes of an answer, up to `limits.ANSWER_BYTES` of them, for `limits.ANSWER_S`."""
-
-    def __init__(self, raw: Any, url: str) -> None:
-        self._raw, self._url = raw, url
-
-    def stream(self) -> Iterator[bytes]:
-        """Yield the bytes.
-
-        Raises:
-            ProbeFailed: they are too many, or too slow.
-        """
-        left, deadline = limits.ANSWER_BYTES, time.monotonic() + limits.ANSWER_S
-        while chunk := self._raw.read1(_CHUNK_BYTES):
-            left -= len(chunk)
-            if left < 0:
-                raise ProbeFailed(
-                    f"{self._url} answers more than {limits.ANSWER_BYTES / 2**20:,.0f} MiB; is it "
-                    "AWS?"
-                )
-            if time.monotonic() > deadline:
-                raise ProbeFailed(f"{self._url} answers for more than {limits.ANSWER_S:g} s")
-            yield chunk
 
 
 # What AWS answers, as records: what we do not read is left out, what cannot be is refused.

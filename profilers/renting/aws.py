@@ -7,8 +7,7 @@ its own words, and how its answers are read stands first.
 
 import math
 import re
-import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -207,11 +206,14 @@ _UNSURE = {
     "IdempotentParameterMismatch",
     "InternalError",
     "InternalFailure",
+    "RequestLimitExceeded",
     "RequestTimeout",
     "ServiceUnavailable",
+    "Throttling",
+    "ThrottlingException",
     "Unavailable",
 }
-_THROTTLED = {"RequestLimitExceeded", "Throttling", "ThrottlingException"}
+"""Renters ask again, by the same token."""
 _GONE = "InvalidInstanceID.NotFound"
 _NOT_SENT = (
     exceptions.ConnectTimeoutError,
@@ -230,12 +232,10 @@ class Ec2(Ec2Access):
     Attributes:
         region: its name.
         how: what the fleet file says of launches; only launches need it.
-        pause: waits so many seconds.
     """
 
     region: str
     how: Launch | None = None
-    pause: Callable[[float], None] = time.sleep
     _answered_at: datetime | None = field(default=None, init=False, repr=False)
 
     @cached_property
@@ -253,16 +253,8 @@ class Ec2(Ec2Access):
         """Launch what an intent says; see `Provider.launch`."""
         if self.how is None:
             raise ProbeFailed(f"{self._where}: nothing says how instances are launched")
-        request = launch(self.how, intent, owner_token)
-        for attempt in range(_THROTTLED_ATTEMPTS):
-            if attempt:
-                self.pause(_THROTTLED_PAUSE_S * 2**attempt)
-            try:
-                with self._in_words():
-                    return self._launched(request)
-            except _Throttled as error:
-                throttled = error
-        raise ProbeFailed(f"{throttled}, {_THROTTLED_ATTEMPTS} times; try again later")
+        with self._in_words():
+            return self._launched(launch(self.how, intent, owner_token))
 
     def find(self, token: str) -> Sequence[str]:
         """Return the ids that a client token launched; see `Provider.find`."""
@@ -340,7 +332,7 @@ class Ec2(Ec2Access):
             raise self._refusal(error) from None
         except _NOT_SENT as error:
             raise ProbeFailed(f"{self._where} cannot be reached: {error}") from None
-        except (exceptions.ConnectionError, exceptions.HTTPClientError, ProbeFailed) as error:
+        except (exceptions.ConnectionError, exceptions.HTTPClientError) as error:
             raise OutcomeUnknown(f"{self._where}: no answer to a launch: {error}") from None
         return [str(instance["InstanceId"]) for instance in answer["Instances"]]
 
@@ -350,8 +342,6 @@ class Ec2(Ec2Access):
         message = f"{self._where}: {code}: {reason}"
         if code in _CAPACITY:
             return NoCapacity(code, message)
-        if code in _THROTTLED:
-            return _Throttled(message)
         if code in _UNSURE or status >= 500:
             return OutcomeUnknown(message)
         refused: Exception = error
@@ -374,10 +364,6 @@ class Ec2(Ec2Access):
         with self._in_words():
             for group in list_pages(self._client, "describe_instances", "Reservations", request):
                 yield from group["Instances"]
-
-
-class _Throttled(ProbeFailed):
-    """The request was not looked at."""
 
 
 def _code(error: exceptions.ClientError) -> str:

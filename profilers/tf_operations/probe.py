@@ -145,5 +145,4 @@ PROBE = Probe(
     needs=_needs,
     run=one_by_one(_measure),
     concerns=lambda scenario: is_all_reduce(scenario, "tensorflow"),
-    one_node=True,
 )

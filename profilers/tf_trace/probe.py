@@ -177,6 +177,5 @@ PROBE = Probe(
     run=one_by_one(_measure),
     concerns=is_async,
     essential=frozenset({"capture"}),
-    one_node=True,
     check=_check,
 )

@@ -281,5 +281,4 @@ PROBE = Probe(
     run=one_by_one(_measure),
     concerns=trains_pytorch,
     essential=frozenset({"batch_sizes"}),
-    one_node=True,
 )

@@ -137,6 +137,5 @@ PROBE = Probe(
     run=one_by_one(_measure),
     concerns=trains_pytorch,
     essential=frozenset({"most"}),
-    one_node=True,
     check=_check,
 )

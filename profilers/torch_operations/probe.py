@@ -169,5 +169,4 @@ PROBE = Probe(
     needs=_needs,
     run=one_by_one(_measure),
     concerns=trains_pytorch,
-    one_node=True,
 )

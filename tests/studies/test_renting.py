@@ -5,11 +5,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-import yaml
 
-from profilers.clusters.fleet import VARIABLE
-from profilers.clusters.node_types import node_group
-from profilers.probe import PlannedRun
 from profilers.renting.book import (
     Book,
     Entry,
@@ -18,12 +14,11 @@ from profilers.renting.book import (
     LaunchRefusal,
     LaunchResult,
 )
-from profilers.renting.cap import Allowance, Rate, bill, each_usd, worst_usd
+from profilers.renting.cap import bill, each_usd, worst_usd
 from studies.price_collection import collect
-from studies.renting import check_capped, estimate, land_book, rates
+from studies.renting import check_capped, land_book, rates
 from tests.aws import Aws
 from warehouse.records import BadInput
-from warehouse.requirements import Subject
 from warehouse.warehouse import Warehouse
 
 
@@ -44,34 +39,6 @@ def test_what_nobody_observed_costs_what_a_paper_prints(home: Path) -> None:
     prices = rates(Warehouse(home), "us-east-1", ["p3.2xlarge", "no.such"])
     assert prices["p3.2xlarge", "on_demand"].usd_per_hour == 3.06
     assert ("no.such", "on_demand") not in prices
-
-
-def test_the_quota_counts_all_gpus_that_run_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    launch = {"region": "r", "image": "a", "key_name": "k", "subnet": "s", "security_groups": ["g"]}
-    fleet = {"node_types": {"m5.large": {"threads": 1}}, "ec2": launch}
-    (tmp_path / "fleet.yaml").write_text(yaml.safe_dump(fleet))
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "fleet.yaml"))
-    node, pair = ("g5.xlarge", 1), ("g5.xlarge", 2)
-    starts = [[node, node], [pair, ("m5.large", 1)], [("g4dn.xlarge", 1)], [("p5.4xlarge", 1)]]
-    missing = [
-        PlannedRun(
-            Subject("links", None, None),
-            "profile",
-            "links",
-            tuple(node_group("worker", name, count) for name, count in nodes),
-            {},
-            expected_s=60,
-            start=number,
-        )
-        for number, nodes in enumerate(starts)
-    ]
-    types = {name for nodes in starts for name, _ in nodes}
-    known = {(name, "on_demand"): Rate(1.0, 1.0, "test") for name in types}
-    words = estimate(missing, Allowance(9.0, known)).in_words()  # type: ignore[arg-type]
-    assert "needs 12 virtual processors of the quota 'Running On-Demand G and VT" in words
-    assert "needs 16 virtual processors of the quota 'Running On-Demand P" in words
 
 
 @pytest.mark.parametrize(

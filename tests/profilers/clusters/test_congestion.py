@@ -11,6 +11,7 @@ from profilers.steady.hostlock import host_lock
 
 pytestmark = pytest.mark.cluster
 
+
 def listed() -> set[str]:
     """Return what namespaces may choose at the moment."""
     return set(ALLOWED.read_text().split())

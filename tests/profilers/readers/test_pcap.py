@@ -90,7 +90,7 @@ def test_a_file_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> Non
     run = only("pcap", file)
     assert run.config["cut_off"] is True
     assert run.notes == ("the file is cut off: read as far as it goes",)
-    assert figures(run)["10.0.0.2:443", "payload_bytes", 1] == 400
+    assert figures(run)["10.0.0.2:443", "payload_bytes", 1] == 500
     packed = tmp_path / "b.pcap.gz"
     packed.write_bytes(gzip.compress(whole)[:-12])
     assert only("pcap", packed).config["cut_off"] is True
