@@ -168,23 +168,3 @@ def test_the_reaper_may_end_ours_and_nothing_else(template: dict[str, Any]) -> N
     }
     assert actions == {"ec2:DescribeInstances", "ec2:TerminateInstances"}
     assert not any("*" in action for action in actions)
-
-
-def test_the_budget_is_what_the_budgets_api_takes(template: dict[str, Any]) -> None:
-    """Botocore's model of CreateBudget, which the resource follows, allows it."""
-    from botocore.session import Session
-    from botocore.validate import ParamValidator
-
-    shown = template["Resources"]["Budget"]["Properties"]
-    amount = {"Amount": "50", "Unit": "USD"}
-    request = {
-        "AccountId": "123456789012",
-        "Budget": {**shown["Budget"], "BudgetName": "b", "BudgetLimit": amount},
-        "NotificationsWithSubscribers": [
-            {**notification, "Subscribers": [{"SubscriptionType": "EMAIL", "Address": "a@b.org"}]}
-            for notification in shown["NotificationsWithSubscribers"]
-        ],
-    }
-    model = Session().get_service_model("budgets").operation_model("CreateBudget")
-    report = ParamValidator().validate(request, model.input_shape)
-    assert not report.has_errors(), report.generate_report()

@@ -33,7 +33,7 @@ from studies.study import read_study
 from tests import aws
 from tests.fuzz.mutation import YAML_VALUES, Mutator
 from tests.profilers.readers import test_capture, test_iperf3, test_kineto, test_nccl_tests, wire
-from tests.profilers.readers.test_pcap import conversation
+from tests.profilers.readers.test_pcap import TCP
 from warehouse.records import BadInput, ProbeFailed
 from warehouse.tables import SCHEMAS, conform
 
@@ -145,7 +145,7 @@ def _pcap_files() -> tuple[Sequence[bytes], Sequence[bytes]]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "a.pcap")
         snaps = 2**18, 54 + 20
-        others = [wire.write(file, conversation(), snap=snap).read_bytes() for snap in snaps]
+        others = [wire.write(file, TCP, snap=snap).read_bytes() for snap in snaps]
         return others, [path.read_bytes() for path in test_capture.files(Path(folder))]
 
 

@@ -24,7 +24,7 @@ from profilers.probe import (
     measure_planned_runs,
 )
 from profilers.probes import PROBES, measuring_probe
-from studies.planned_runs import group_by_start, requested_scenarios, required_runs
+from studies.planned_runs import requested_scenarios, required_runs
 from studies.run_settings import differences, with_settings
 from studies.study import Study, read_study
 from tests.reference import REFERENCE
@@ -144,11 +144,6 @@ def test_settings_have_defaults_and_land_as_they_were_given(probe: Probe) -> Non
 
 
 @every_probe
-def test_nothing_asked_is_nothing_needed(probe: Probe) -> None:
-    assert list(probe.needs(RequestedScenarios(), probe.settings())) == []
-
-
-@every_probe
 def test_what_is_asked_alike_is_needed_alike_and_once(probe: Probe) -> None:
     of, settings = asked()[probe.name]
     first, again = (list(probe.needs(of, settings)) for _ in range(2))
@@ -174,17 +169,6 @@ def test_only_what_is_asked_about_is_needed(probe: Probe) -> None:
             load = need.scenario.workload
             assert (load.dnn, load.image_size) in trained
             assert probe.concerns(need.scenario)
-
-
-@every_probe
-def test_a_need_takes_nodes_and_time(probe: Probe) -> None:
-    needs = needs_of(probe)
-    for need in needs:
-        assert need.expected_s > 0
-        assert need.start_s >= 0
-        assert sum(group.count for group in need.nodes) > 0
-    for start in group_by_start(needs):
-        assert len({json.dumps(dict(need.settings)) for need in start}) == 1
 
 
 @every_probe

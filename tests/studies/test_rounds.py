@@ -75,13 +75,6 @@ def test_only_an_ok_run_of_the_same_kind_counts(study: Study, changes: dict[str,
     assert missing(study, [*runs, landed(last)])[0] == 2
 
 
-def test_links_of_another_speed_do_not_count(study: Study) -> None:
-    links, *others = needs(study)
-    runs = [landed(need) for need in others]
-    wrong = landed(links, config={"link_mbps": 100.0})
-    assert missing(study, [*runs, wrong]) == (1, [links.title])
-
-
 def test_a_scenario_added_later_is_made_up_for_in_the_first_round(
     study: Study, tmp_path: Path
 ) -> None:
@@ -104,14 +97,6 @@ def test_a_scenario_added_later_is_made_up_for_in_the_first_round(
     judged = newest(longer, [*runs, late])
     assert judged is not None
     assert (judged.repeat, judged.missing) == (1, ())
-
-
-def test_the_newest_of_several_runs_of_a_need_counts(study: Study) -> None:
-    need = needs(study)[0]
-    late = datetime(2030, 1, 1, 5, tzinfo=UTC)
-    newer = landed(need, run_id="newer", started_at=late, ended_at=late)
-    round_ = to_do(study, [newer, landed(need)])
-    assert round_.runs_of("links") == {need: newer}
 
 
 def test_curves_on_other_links_share_a_profile(tmp_path: Path) -> None:
@@ -189,21 +174,6 @@ def test_a_half_done_later_round_resumes(done: int, tmp_path: Path) -> None:
     assert (resumed.repeat, resumed.missing) == (2, whole[done:])
     assert resumed.is_judged == (done > 3)
     assert to_do(study, [*first, *(landed(need, 2) for need in whole)]).repeat == 3
-
-
-def test_a_half_done_first_round_resumes_whatever_it_profiles(tmp_path: Path) -> None:
-    study = repeated(tmp_path)
-    whole = needs(study)
-    for done in range(len(whole)):
-        round_ = to_do(study, [landed(need) for need in whole[:done]])
-        assert (round_.repeat, round_.missing) == (1, whole[done:])
-
-
-def test_train_measured_in_a_later_round_is_not_what_an_earlier_one_saw(tmp_path: Path) -> None:
-    study = repeated(tmp_path)
-    later = [landed(need, 2) for need in needs(study) if need.of_train]
-    round_ = to_do(study, later)
-    assert (round_.repeat, round_.missing) == (1, needs(study))
 
 
 def test_what_an_earlier_round_profiled_with_other_settings_is_its_own_matter(

@@ -128,11 +128,3 @@ def test_what_is_measured_again_is_told(tmp_path: Path) -> None:
         "probe links, 200 Mb/s: landed with flows [1, 2], not [1, 2, 3]; measured again, since "
         "the study asks for something else"
     ]
-
-
-def test_what_is_used_as_it_is_is_told_once_for_all_alike(tmp_path: Path) -> None:
-    round_ = opened(tmp_path, "traced_steps: 4, untraced", "traced_steps: 9, untraced", 3)
-    assert list(changed_settings(round_)) == [
-        "profile small_cnn 16px b4, 200 Mb/s, W=1; profile alexnet 64px b4, 200 Mb/s, W=1: landed "
-        "with traced_steps 4, not 9; used as it has landed"
-    ]

@@ -11,7 +11,7 @@ import yaml
 
 from profilers.clusters import ec2, open_cluster, owner
 from profilers.clusters.ec2 import Ec2Cluster
-from profilers.clusters.fleet import VARIABLE, Volume
+from profilers.clusters.fleet import VARIABLE
 from profilers.clusters.node_types import node_group
 from profilers.renting import aws
 from profilers.renting.book import Book, LaunchIntent
@@ -71,21 +71,6 @@ def answering(
         yield tmp_path / "m0"
 
 
-@pytest.mark.exhaustive
-@pytest.mark.sshd
-def test_an_instance_is_rented_used_and_ended(
-    world: World, answering: Path, allowance: Allowance
-) -> None:
-    with open_cluster("ec2", WORKER, None) as cluster:
-        assert cluster.run(cluster.nodes[0], ["pwd"]).strip() == str(answering)
-        assert cluster.usd_per_hour() == pytest.approx(0.06 + Volume().usd_per_hour)
-        assert cluster.lost() is None
-    assert world.alive == []
-    (intent,) = Book().read().of(allowance.account).intents.values()
-    assert (intent.zone, intent.usd_per_hour, intent.hours) == ("us-east-1a", 0.10, 6)
-    assert Book().read().ended["i-0"].seconds == 90
-
-
 @pytest.mark.sshd
 def test_an_instance_with_another_host_key_is_not_talked_to(
     world: World, answering: Path, monkeypatch: pytest.MonkeyPatch
@@ -120,27 +105,6 @@ def test_an_instance_that_would_not_end_in_time_is_ended(
     with pytest.raises(ProbeFailed, match=why), open_cluster("ec2", WORKER, None):
         pass
     assert world.alive == []
-
-
-@pytest.mark.sshd
-def test_an_instance_whose_driver_shows_no_gpu_is_ended(
-    world: World, answering: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The fleet file says nothing of GPUs: the catalogue does."""
-    name = "g4dn.xlarge"
-    write(answering.parent, monkeypatch, node_types={name: {"threads": 4}})
-    rates = {(name, "on_demand"): RATE}
-    with (
-        use_allowance(Allowance(1.0, rates)),  # type: ignore[arg-type]
-        pytest.raises(
-            BadInput,
-            match=r"needs 1 GPU T4, but it has none; it is ended\. Its image has no driver",
-        ),
-        open_cluster("ec2", (node_group("worker", name, 1),), None),
-    ):
-        pass
-    assert world.alive == []
-    assert [intent.node_type for intent in world.asked[:1]] == [name]
 
 
 @pytest.mark.sshd
@@ -237,20 +201,6 @@ def test_a_launch_that_is_interrupted_is_ended(
     assert world.states == {"i-0": "ending"}
 
 
-@pytest.mark.parametrize(("spot", "market"), [(False, "on_demand"), (True, "spot")])
-def test_runs_note_where_and_how_their_nodes_are_rented(
-    spot: bool,
-    market: str,
-    world: World,
-    allowance: Allowance,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    write(tmp_path, monkeypatch, ec2={**LAUNCH, "spot": spot})
-    facts = ec2.Ec2Cluster(WORKER, None).facts()
-    assert (facts["region"], facts["market"]) == ("us-east-1", market)
-
-
 def test_nothing_is_rented_that_nobody_allowed(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,19 +228,3 @@ def test_a_key_and_a_group_are_made_for_a_cluster_and_go_after_its_nodes(
     assert str(world.how.key_name).startswith(f"stepcast-{owner.token()}-")
     assert (world.states, world.accesses) == ({"i-0": "ending"}, set())
     assert not Book().read().accesses
-
-
-def test_without_a_key_nothing_is_launched(
-    world: World, allowance: Allowance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(*_: object) -> None:
-        raise ProbeFailed("the credentials may not call ImportKeyPair")
-
-    monkeypatch.setattr(world, "import_key", refused)
-    named = {name: LAUNCH[name] for name in ("region", "image", "subnets")}
-    write(tmp_path, monkeypatch, ec2={**named, "ssh_from": "203.0.113.7"})
-    with pytest.raises(ProbeFailed, match="ImportKeyPair"), open_cluster("ec2", WORKER, None):
-        pass
-    assert world.asked == []
-    # An answer may have been lost, so a later reaper looks again.
-    assert len(Book().read().accesses) == 1

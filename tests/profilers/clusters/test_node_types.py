@@ -15,15 +15,7 @@ from profilers.clusters.node_types import check_host, declared_usd_per_hour, nod
 from profilers.nodes.program import node_facts
 from profilers.nodes.programs import environment
 from profilers.steady import host
-from studies.study import read_study
-from tests.synthetic import STUDY, write_study
-from warehouse.records import BadInput, NodeGroup
-
-
-def test_every_type_has_a_link_and_emulated_ones_have_a_price() -> None:
-    for name, kind in node_types.node_types().items():
-        assert (kind.usd_per_hour or 0) > 0 or not name.startswith("emu."), name
-        assert kind.bandwidth_mbps > 0, name
+from warehouse.records import BadInput
 
 
 def test_nodes_cost_what_their_types_declare() -> None:
@@ -156,11 +148,6 @@ def test_more_shares_than_cores_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
         check_shares([node_group("worker", "emu.native.c25", 8)])
 
 
-def test_a_host_without_a_share_counts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 1)
-    check_shares([NodeGroup(role="server", node_type="free", count=4)])
-
-
 OWN = "box: {bandwidth_mbps: 100, cpu_share: 0.5, usd_per_hour: 0.05}"
 
 
@@ -209,13 +196,6 @@ def test_a_wrong_file_of_a_home_is_one_line(
         node_types.node_types()
     assert str(caught.value).startswith(f"{path}: {message}")
     assert "\n" not in str(caught.value)
-
-
-def test_a_type_of_the_home_is_that_of_a_study(home: Path, tmp_path: Path) -> None:
-    own(home, OWN)
-    text = STUDY.replace("emu.native.c25", "box")
-    (curve, _) = read_study(write_study(tmp_path, text)).curves
-    assert curve.scenario(2, "emulated").nodes[0].cpu_share == 0.5
 
 
 def test_a_fleets_type_that_declares_no_gpu_hashes_as_it_did() -> None:

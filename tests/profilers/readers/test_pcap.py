@@ -15,6 +15,15 @@ from warehouse import limits
 from warehouse.records import BadInput
 
 CLIENT, SERVER = ("10.0.0.1", 40_000), ("10.0.0.2", 443)
+TCP = [
+    (0, packet(CLIENT, SERVER, 999, b"", dpkt.tcp.TH_SYN)),
+    (1_000, packet(CLIENT, SERVER, 1000, b"GET / HTTP/1.1")),
+    (2_000, packet(SERVER, CLIENT, 1, bytes(1000))),
+    (3_000, packet(SERVER, CLIENT, 1, bytes(1000))),
+    (502_000, packet(SERVER, CLIENT, 1001, bytes(1000))),
+    (600_000, packet(CLIENT, SERVER, 7, b"", dpkt.tcp.TH_SYN)),
+    (700_000, packet(CLIENT, SERVER, 8, b"again")),
+]
 
 
 def refused(file: Path) -> str:
@@ -35,17 +44,7 @@ def figures(run: ImportedRun) -> dict[tuple[str, str, int], float | None]:
 def test_other_tcp_is_bytes_and_seconds(tmp_path: Path) -> None:
     """What was sent twice counts once; ports that are used again begin another connection."""
     ask, answer = "10.0.0.1:40000", "10.0.0.2:443"
-    syn = dpkt.tcp.TH_SYN
-    sent = [
-        (0, packet(CLIENT, SERVER, 999, b"", syn)),
-        (1_000, packet(CLIENT, SERVER, 1000, b"GET / HTTP/1.1")),
-        (2_000, packet(SERVER, CLIENT, 1, bytes(1000))),
-        (3_000, packet(SERVER, CLIENT, 1, bytes(1000))),
-        (502_000, packet(SERVER, CLIENT, 1001, bytes(1000))),
-        (600_000, packet(CLIENT, SERVER, 7, b"", syn)),
-        (700_000, packet(CLIENT, SERVER, 8, b"again")),
-    ]
-    run = only("pcap", write(tmp_path / "a.pcap", sent))
+    run = only("pcap", write(tmp_path / "a.pcap", TCP))
     assert set(run.tables) == {"external"}
     values = figures(run)
     assert values[answer, "payload_bytes", 1] == 2000

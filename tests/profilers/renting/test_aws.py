@@ -8,11 +8,11 @@ from typing import Any
 import boto3
 import pytest
 from botocore import exceptions
-from botocore.stub import ANY, Stubber
+from botocore.stub import Stubber
 
 from profilers.clusters.fleet import Launch, Volume
 from profilers.renting import aws
-from profilers.renting.aws import Ec2, answered_at, launch
+from profilers.renting.aws import Ec2, launch
 from profilers.renting.book import LaunchIntent
 from profilers.renting.provider import NoCapacity, OutcomeUnknown
 from warehouse.records import ProbeFailed
@@ -219,27 +219,6 @@ def test_where_nobody_says_when_all_of_a_life_is_paid(ec2: Ec2, api: Stubber) ->
     assert {status.seconds for status in ec2.seen(["i-1", "i-2"]).values()} == {math.inf}
 
 
-@pytest.mark.parametrize("date", ["", "soon", "Thu, 26 Nov 2026 12:30:00"])
-def test_a_date_that_is_none_tells_no_time(date: str) -> None:
-    assert answered_at(date) is None
-
-
-def test_what_a_token_launched_is_found(ec2: Ec2, api: Stubber) -> None:
-    wanted = [{"Name": "client-token", "Values": ["t0"]}]
-    api.add_response("describe_instances", told(instance("i-1", "terminated")), {"Filters": wanted})
-    assert ec2.find("t0") == ["i-1"]
-
-
-def test_a_home_s_living_instances_are_found_by_their_tags(ec2: Ec2, api: Stubber) -> None:
-    tagged = instance("i-1", Tags=[{"Key": "stepcast:owner", "Value": "o"}])
-    of_home = {"Name": "tag:stepcast:home", "Values": ["home"]}
-    alive = {"Name": "instance-state-name", "Values": ANY}
-    api.add_response(
-        "describe_instances", told(tagged, instance("i-2")), {"Filters": [of_home, alive]}
-    )
-    assert ec2.tagged("home") == {"i-1": "o", "i-2": ""}
-
-
 def test_a_console_that_is_not_live_is_read_as_it_was(ec2: Ec2, api: Stubber) -> None:
     api.add_client_error("get_console_output", "UnsupportedOperation")
     api.add_response("get_console_output", {"Output": "login:"}, {"InstanceId": "i-1"})
@@ -254,19 +233,9 @@ def test_host_keys_are_those_that_were_printed_for_this_launch() -> None:
     assert aws.host_keys(console, "t") == ()
 
 
-def test_a_key_that_the_console_has_half_of_is_none() -> None:
-    assert aws.host_keys(f"{aws.MARKER} t0 ssh-ed25519 {'A' * 40}", "t0") == ()
-
-
 def volume(size_gb: int, *, goes: bool = True) -> dict[str, Any]:
     attached = {"InstanceId": "i-1", "DeleteOnTermination": goes}
     return {"VolumeId": "vol-1", "Size": size_gb, "Attachments": [attached]}
-
-
-def test_volumes_that_were_reckoned_with_pass(ec2: Ec2, api: Stubber) -> None:
-    wanted = [{"Name": "attachment.instance-id", "Values": ["i-1"]}]
-    api.add_response("describe_volumes", {"Volumes": [volume(60), volume(40)]}, {"Filters": wanted})
-    ec2.check_volumes(["i-1"])
 
 
 @pytest.mark.parametrize(
@@ -282,8 +251,3 @@ def test_other_volumes_are_refused(
     api.add_response("describe_volumes", {"Volumes": volumes})
     with pytest.raises(ProbeFailed, match=why):
         ec2.check_volumes(["i-1"])
-
-
-def test_volumes_cost_what_a_month_of_them_does() -> None:
-    """100 GB for 730 hours at $0.08 per GB-month are $8."""
-    assert Volume().usd_per_hour * 730 == pytest.approx(8.0)
