@@ -84,6 +84,10 @@ MBPS = 1e9
 """Of the speed of a link: 1 Pb/s."""
 USD = 1e9
 """Of prices, and of what is spent."""
+ANSWER_BYTES = 1 << 24
+"""Of the answer to a statement of SQL over HTTP: 16 MiB."""
+ANSWER_S = 60.0
+"""How long such a statement may take."""
 REQUEST_HEAD_BYTES = 1 << 14
 """Of the head of a request to the service, which comes before its token is known: 16 KiB."""
 REQUEST_HEAD_S = 10.0
