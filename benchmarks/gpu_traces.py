@@ -6,16 +6,19 @@ float32 over their last dimension, of as many decoder as encoder tokens.
 """
 
 import csv
+import json
 import sys
 from collections.abc import Iterator
 from functools import partial
+from tempfile import NamedTemporaryFile
 from typing import Any, cast
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from networks.gpu_trace import Precision, trace_step
-from networks.own_torch import exchange_tensors, without_values
+from networks.own_huggingface import from_config
+from networks.own_torch import exchange_tensors, network_without_values, without_values
 
 _OF_ANY_SIZE = ("resnet50b", "resnet152b")
 """Those of torchvision, which take images of any size."""
@@ -28,6 +31,7 @@ _LIBRARY = {
             *("efficientnet_b1", "mnasnet_b1", "mixnet_m", *_OF_ANY_SIZE),
         )
     },
+    "regnety_160": "regnety160",
     "mobilenetv2_100": "mobilenetv2_w1",
     "mobilenetv3_large_100": "mobilenetv3_large_w1",
 }
@@ -113,10 +117,47 @@ _REGNETS: dict[str, tuple[list[int], list[int], int]] = {
 }
 """Blocks and channels of stages, channels of a group (Radosavovic et al., CVPR 2020, table 2).
 Each has as many parameters as pycls_v100.csv says."""
+_LANGUAGE_MODELS: dict[str, dict[str, Any]] = {
+    "qwen_1_8b": {
+        "model_type": "qwen2",
+        "architectures": ["Qwen2ForCausalLM"],
+        "hidden_size": 2048,
+        "intermediate_size": 5504,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 16,
+        "vocab_size": 151936,
+        "max_position_embeddings": 8192,
+    },
+    "qwen_14b": {
+        "model_type": "qwen2",
+        "architectures": ["Qwen2ForCausalLM"],
+        "hidden_size": 5120,
+        "intermediate_size": 13696,
+        "num_hidden_layers": 40,
+        "num_attention_heads": 40,
+        "num_key_value_heads": 40,
+        "vocab_size": 152064,
+        "max_position_embeddings": 8192,
+    },
+    "internlm_7b": {
+        "model_type": "llama",
+        "architectures": ["LlamaForCausalLM"],
+        "hidden_size": 4096,
+        "intermediate_size": 11008,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "vocab_size": 103168,
+        "max_position_embeddings": 2048,
+    },
+}
+"""Configs of models whose fine-tuning or pretraining others timed; how follows their name, as in
+`networks.own_huggingface.Target`: `qwen_1_8b?lora=64?weights=bfloat16`."""
 _PRECISIONS = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 COLUMNS = (
     *("network", "size", "batch", "precision", "number", "operation", "inputs", "outputs", "view"),
-    *("order", "parameters", "calls", "peak_bytes"),
+    *("flops", "order", "parameters", "frozen", "calls"),
+    *("peak_bytes", "without_gradients_bytes", "activation_bytes"),
 )
 
 
@@ -161,25 +202,54 @@ def _built(network: str) -> torch.nn.Module:
     return cast(torch.nn.Module, kind(kind.config_class(**_CONFIGS.get(network, {}))).train())
 
 
-def rows(network: str, size: int, batch: int, precision: str) -> Iterator[dict[str, object]]:
-    """Yield a row for each operator of a step, and one for its order."""
+_Traced = tuple[torch.nn.Module, torch.Tensor, torch.Tensor]
+"""A network, its batch and labels, without values."""
+
+
+def _logits(network: str, size: int, batch: int, mode: FakeTensorMode) -> _Traced:
     kind = _TRANSFORMERS.get(network, "")
     sees_images = network in (*_LIBRARY, *_REGNETS) or kind.endswith("Classification")
     with torch.device("meta"):
         module = _Logits(network)
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
     exchange_tensors(module, partial(without_values, mode=mode))
     with mode:
-        given = torch.zeros(batch, 3, size, size)
-        if kind.endswith("AudioClassification"):
-            given = torch.zeros(batch, 80, size)
-        labels = torch.zeros(batch, dtype=torch.int64)
         if not sees_images:
-            given = torch.zeros(batch, size, dtype=torch.int64)
-            labels = torch.zeros(batch * size, dtype=torch.int64)
-        step = trace_step(module, given, labels, cast(Precision, _PRECISIONS[precision]))
+            words = torch.zeros(batch, size, dtype=torch.int64)
+            return module, words, torch.zeros(batch * size, dtype=torch.int64)
+        labels = torch.zeros(batch, dtype=torch.int64)
+        if kind.endswith("AudioClassification"):
+            return module, torch.zeros(batch, 80, size), labels
+        return module, torch.zeros(batch, 3, size, size), labels
+
+
+def _language_model(network: str, size: int, batch: int, mode: FakeTensorMode) -> _Traced:
+    name, _, how = network.partition("?")
+    with NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(_LANGUAGE_MODELS[name], file)
+        file.flush()
+        target = f"hf:{file.name}?sequence_length={size}?{how}".rstrip("?")
+        with torch.device("meta"):
+            model, by_name = from_config(target, batch, "")
+    (ids,) = by_name.values()
+    with mode:
+        module = network_without_values(model, (ids,), {}, mode)
+        return module, module.draw(batch), torch.zeros(batch, dtype=torch.int64)
+
+
+def rows(network: str, size: int, batch: int, precision: str) -> Iterator[dict[str, object]]:
+    """Yield a row for each operator of a step, and one for its order; of `-forward`, of inference."""
+    network_of = _language_model if network.partition("?")[0] in _LANGUAGE_MODELS else _logits
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    module, given, labels = network_of(network, size, batch, mode)
+    kind, _, part = precision.partition("-")
+    with mode:
+        step = trace_step(module.train(not part), given, labels, cast(Precision, _PRECISIONS[kind]))
+    if part:
+        names = [operator[0] for operator in step["operators"]]
+        order = [names[number] for number in step["order"]]
+        step["order"] = step["order"][: order.index("_log_softmax")]
     about = {"network": network, "size": size, "batch": batch, "precision": precision}
-    for number, (name, inputs, outputs, view, *_) in enumerate(step["operators"]):
+    for number, (name, inputs, outputs, view, flops, *_) in enumerate(step["operators"]):
         yield {
             **about,
             "number": number,
@@ -187,13 +257,15 @@ def rows(network: str, size: int, batch: int, precision: str) -> Iterator[dict[s
             "inputs": _words(inputs),
             "outputs": _words(outputs),
             "view": int(view),
+            "flops": flops,
             "calls": step["order"].count(number),
         }
     yield {
         **about,
         "order": " ".join(map(str, step["order"])),
-        "parameters": " ".join(str(size) for (size,), _ in step["parameters"]),
-        "peak_bytes": step["peak_bytes"],
+        "parameters": _words(step["parameters"]),
+        "frozen": _words(step["frozen"]),
+        **{name: step[name] for name in COLUMNS[-3:]},
     }
 
 

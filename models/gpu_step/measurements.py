@@ -36,6 +36,9 @@ class MeasuredStep:
     synchronised_us: float
     peak_bytes: int
     gpu_us: float | None
+    source: str = "gpu_h100"
+    shown_bytes: int = 0
+    needed_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -79,3 +82,7 @@ class Measurements:
     speedups: tuple[Speedup, ...] = ()
     collectives: pl.DataFrame = field(default_factory=pl.DataFrame)
     scalings: tuple[Scaling, ...] = ()
+    elsewhere: tuple[MeasuredStep, ...] = ()
+    """Steps of networks whose operators nobody timed where they were measured."""
+    layers: tuple[MeasuredPasses, ...] = ()
+    kernels: tuple[Timing, ...] = ()

@@ -8,7 +8,9 @@ from models.gpu_step.measurements import Measurements
 from models.gpu_step.profiled_steps import profiled_steps, speedups
 from models.gpu_step.public_rows import rows_by_set
 from models.gpu_step.scaling import read_collectives, read_scalings
-from models.gpu_step.timed_calls import benchmarks, ceilings, transformer_operators
+from models.gpu_step.steps_elsewhere import internevo_speedups, milabench_steps, qwen_steps
+from models.gpu_step.timed_calls import benchmarks, ceilings, kernels, transformer_operators
+from models.gpu_step.timed_layers import sailor_layers
 from models.gpu_step.timed_passes import neusight_passes, pycls_passes, timm_passes
 from models.system import Tables
 
@@ -35,9 +37,12 @@ def read_measurements(tables: Tables) -> Measurements:
         timings,
         steps,
         (*passes, *pycls_passes(rows), *timm_passes(rows)),
-        tuple(speedups(rows)),
+        (*speedups(rows), *internevo_speedups(rows)),
         read_collectives(rows),
         read_scalings(rows),
+        (*milabench_steps(rows), *qwen_steps(rows)),
+        tuple(sailor_layers(rows["sailor", "layers"])),
+        tuple(kernels(rows["flagperf", "operators"])),
     )
 
 

@@ -24,6 +24,12 @@ _SETS = {
     "lambda": "lambdal/lambda-tensorflow-benchmark",
     "mpt": "mosaicml/llm-foundry",
     "nccl_tests_aws": "aws-samples/awsome-distributed-training",
+    "aiconfigurator": "ai-dynamo/aiconfigurator",
+    "flagperf": "FlagOpen/FlagPerf",
+    "internevo": "InternLM/InternEvo",
+    "milabench": "mila-iqia/milabench",
+    "qwen": "QwenLM/Qwen",
+    "sailor": "eth-easl/sailor",
 }
 """How sources of the sets begin."""
 _CAUSAL = ("gpt2", "opt", "qwen2")
@@ -62,11 +68,12 @@ def traces_of(rows: Sequence[Fields]) -> dict[tuple[Any, ...], GpuStep]:
     for row in rows:
         if row["metric"] == "calls":
             given = _typed(row["inputs"])
-            operator = Operator(row["operation"], given, _typed(row["outputs"]), bool(row["view"]))
+            made, view = _typed(row["outputs"]), bool(row["view"])
+            operator = Operator(row["operation"], given, made, view, row.get("flops"))
             is_masked = row["network"].startswith(_CAUSAL) or any(
                 tensor.dtype == "bool" for tensor in given
             )
-            if is_masked and "dot_product" in row["operation"]:
+            if "flops" not in row and is_masked and "dot_product" in row["operation"]:
                 operator = causal(operator)
             operators[*(row[key] for key in STEP_KEY),][row["number"]] = operator
     traces = {}
@@ -74,16 +81,23 @@ def traces_of(rows: Sequence[Fields]) -> dict[tuple[Any, ...], GpuStep]:
         if row["metric"] == "traced_peak_bytes":
             key = tuple(row[name] for name in STEP_KEY)
             by_number, peak_bytes = operators[key], int(row["value"])
-            sizes = [int(size) for size in row["parameters"].split()]
+            words = row["parameters"]
+            # The first that were traced have elements of parameters in float32, and no more.
+            is_plain = ":" not in words
+            parameters = _typed(
+                ";".join(f"{n}:float32" for n in words.split()) if is_plain else words
+            )
+            of_parameters = sum(tensor.bytes for tensor in parameters)
             traces[key] = GpuStep(
                 tuple(by_number[number] for number in range(len(by_number))),
                 tuple(map(int, row["order"].split())),
-                tuple(Tensor((size,), "float32") for size in sizes),
+                parameters,
                 peak_bytes,
                 # Rows do not tell gradients from activations, nor units: it is so much at most.
-                without_gradients_bytes=peak_bytes,
-                activation_bytes=peak_bytes - 4 * sum(sizes),
-                units=(sum(sizes),),
+                without_gradients_bytes=row.get("without_gradients_bytes") or peak_bytes,
+                activation_bytes=row.get("activation_bytes") or peak_bytes - of_parameters,
+                units=(sum(tensor.numbers for tensor in parameters),),
+                frozen=_typed(row.get("frozen")),
             )
     return traces
 

@@ -2,6 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import Any
 
 from models.gpu_step.device import devices
 from models.gpu_step.gpu_time import FLOOR_US, Timing
@@ -154,3 +157,41 @@ def _transformed(row: Fields) -> tuple[Sequence[Operator], Sequence[Operator]]:
     }[operation]
     forward, backward = shapes[operation]
     return [half(forward, [given], given)], [half(backward, [given] * 2, given)]
+
+
+def products(rows: Sequence[Fields]) -> Iterator[Timing]:
+    """Yield products in bfloat16 of aiconfigurator; the median of those who timed one."""
+    times_us: dict[tuple[Any, ...], list[float]] = defaultdict(list)
+    for row in rows:
+        sides = (row["device"], row["rows"], row["inner"], row["columns"])
+        times_us[sides].append(1e6 * row["value"])
+    for (name, count, inner, columns), several_us in times_us.items():
+        given = [(count, inner), (inner, columns)]
+        operator = call("mm", given, [(count, columns)], "bfloat16")
+        yield Timing(work_of(operator), devices()[name], median(several_us))
+
+
+_ELEMENTS = (1024, 1024, 1024)
+_SQUARES: Mapping[str, tuple[str, int, int]] = {
+    "mm": ("mm", 1, 8192),
+    "linear": ("mm", 1, 8192),
+    "addmm": ("mm", 1, 4096),
+    "bmm": ("bmm", 2, 4096),
+}
+"""Operator of PyTorch, batch and side of products of FlagPerf."""
+
+
+def kernels(rows: Sequence[Fields]) -> Iterator[Timing]:
+    """Yield operators of FlagPerf: products of squares, and others of 2^30 elements."""
+    for row in rows:
+        name, dtype = row["operation"], row["dtype"]
+        if name in _SQUARES:
+            plain, batch, side = _SQUARES[name]
+            shape = (batch, side, side)[plain == "mm" :]
+            work = work_of(call(plain, [shape, shape], [shape], dtype))
+            if name == "mm" and dtype == "float32":
+                work = replace(work, dtype="tf32")
+        else:
+            lists = 2 if name == "add" else 1
+            work = work_of(call(name, [_ELEMENTS] * lists, [_ELEMENTS], dtype))
+        yield Timing(work, devices()[row["device"]], 1e6 * row["value"])

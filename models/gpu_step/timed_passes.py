@@ -83,7 +83,7 @@ def _forward(row: Fields) -> list[Operator]:
         return []
     match operation:
         case "dropout":
-            return _dropout(given[0]) if row["mode"] == "train" else []
+            return dropout(given[0]) if row["mode"] == "train" else []
         case "linear":
             left = given[1] if len(given) == 3 else given[0]
             columns = written[0][-1] if written else given[2][-1]
@@ -105,7 +105,7 @@ def _forward(row: Fields) -> list[Operator]:
     return [call(name, given, written[:1])]
 
 
-def _dropout(shape: Shape) -> list[Operator]:
+def dropout(shape: Shape) -> list[Operator]:
     """Return dropout as it is trained: it writes which elements it keeps, too."""
     given, kept = Tensor(shape, "float32"), Tensor(shape, "bool")
     return [Operator("native_dropout", (given,), (given, kept))]
@@ -127,6 +127,10 @@ def backward_of(forward: Sequence[Operator]) -> Iterator[Operator]:
                 yield call("mm", [(columns, rows), (rows, inner)], [(columns, inner)])
                 yield call("sum", written, [(1, columns)])
                 yield call("add", [(columns, inner)] * 2, [(columns, inner)])
+            case "mm":
+                ((rows, inner), (_, columns)) = given
+                yield call("mm", [(rows, columns), (columns, inner)], [(rows, inner)])
+                yield call("mm", [(inner, rows), (rows, columns)], [(inner, columns)])
             case "bmm":
                 ((batch, rows, inner), (_, _, columns)) = given
                 yield call("bmm", [(batch, rows, columns), (batch, columns, inner)], [given[0]])

@@ -1,0 +1,158 @@
+"""Steps that others measured of networks whose operators nobody timed there: they judge.
+
+Transformers of milabench never zero their gradients: each of theirs is added to, and all are there
+from the start. Steps of Qwen are of eight passes.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from models.gpu_step.device import devices
+from models.gpu_step.measurements import MeasuredStep, Speedup
+from models.gpu_step.memory import peak_memory
+from models.gpu_step.operators import work_of
+from models.gpu_step.public_rows import RowsBySet, by_subject, traces_of
+from models.gpu_step.step import StepWork, step_work
+from networks.gpu_steps import GpuStep, Operator
+from warehouse.records import Optimizer, Precision
+
+
+class _Benchmark(NamedTuple):
+    """What a benchmark of milabench trains: size and precision of its trace, how it is trained."""
+
+    network: str
+    size: int
+    traced: str
+    precision: Precision
+    optimizer: Optimizer
+    zeroes: bool = True
+    memory_format: str = "contiguous"
+
+
+_BERT = ("bert_base", 512)
+_CONVNEXT = ("convnext_large", 224)
+_BENCHMARKS: Mapping[str, _Benchmark] = {
+    "bert-fp32": _Benchmark(*_BERT, "float32", "float32", "adam", False),
+    "bert-tf32": _Benchmark(*_BERT, "float32", "tf32", "adam", False),
+    "bert-fp16": _Benchmark(*_BERT, "float16", "float16", "adam", False),
+    "bert-tf32-fp16": _Benchmark(*_BERT, "float16", "float16", "adam", False),
+    "convnext_large-fp32": _Benchmark(*_CONVNEXT, "float32", "float32", "sgd"),
+    "convnext_large-tf32": _Benchmark(*_CONVNEXT, "float32", "tf32", "sgd"),
+    "convnext_large-fp16": _Benchmark(*_CONVNEXT, "float16", "float16", "sgd"),
+    "convnext_large-tf32-fp16": _Benchmark(*_CONVNEXT, "float16", "float16", "sgd"),
+    "regnet_y_128gf": _Benchmark("regnet_y_128gf", 224, "float16", "float16", "sgd"),
+    "resnet50-noio": _Benchmark(
+        "resnet50b", 244, "float16", "float16", "sgd", memory_format="channels_last"
+    ),
+    "lightning": _Benchmark("resnet152b", 224, "bfloat16", "bfloat16", "adam"),
+    "t5": _Benchmark("t5_small", 1024, "float16", "float16", "adam", False),
+    "reformer": _Benchmark("reformer", 4096, "float16", "float16", "adam", False),
+    "whisper": _Benchmark("whisper_tiny", 3000, "float16", "float16", "adam", False),
+}
+
+
+def milabench_steps(rows: RowsBySet) -> Iterator[MeasuredStep]:
+    """Yield steps on an H100; repeats with more workers that load data are steps of their own."""
+    traces = traces_of(rows["milabench", "traces"])
+    keys = ("benchmark", "batch", "loader_workers", "device")
+    table = by_subject(rows["milabench", "steps"], *keys)
+    repeats: dict[tuple[str, int], list[float]] = {}
+    for (name, batch, *_), metrics in table.items():
+        repeats.setdefault((name, batch), []).append(1e6 * batch / metrics["samples_per_s"])
+    for (name, batch, _, device), metrics in table.items():
+        how = _BENCHMARKS[name]
+        trace = traces.get((how.network, how.size, batch, how.traced))
+        if trace is None:
+            continue
+        work = step_work(trace, how.optimizer, how.precision)
+        memory = peak_memory(trace, how.optimizer, how.precision, accumulate=1 if how.zeroes else 2)
+        yield MeasuredStep(
+            network=name,
+            family=how.network.partition("_")[0],
+            size=how.size,
+            batch=batch,
+            precision=how.precision,
+            optimizer=how.optimizer,
+            memory_format=how.memory_format,
+            device=devices()[device],
+            work=work if how.zeroes else _added_to(work, trace),
+            trace=trace,
+            step_us=1e6 * batch / metrics["samples_per_s"],
+            synchronised_us=median(repeats[name, batch]),
+            peak_bytes=memory.allocated_bytes,
+            gpu_us=None,
+            source="milabench",
+            shown_bytes=int(metrics["shown_memory_bytes"]),
+            needed_bytes=memory.needed_bytes,
+        )
+
+
+def _added_to(work: StepWork, trace: GpuStep) -> StepWork:
+    """Return a step whose gradients are added to those of the steps before."""
+    added = [work_of(Operator("add_", (each, each), ())) for each in trace.parameters]
+    places = len(work.works) + np.arange(len(added))
+    return replace(work, works=(*work.works, *added), order=np.concatenate([work.order, places]))
+
+
+_LORA = (
+    "?lora=64?lora_targets=q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj?weights=bfloat16"
+)
+
+
+def qwen_steps(rows: RowsBySet) -> Iterator[MeasuredStep]:
+    """Yield fine-tuning on an A100, activations computed again."""
+    traces = traces_of(rows["qwen", "traces"])
+    keys = ("network", "method", "sequence_length", "accumulate", "device")
+    for subject, metrics in by_subject(rows["qwen", "finetune"], *keys).items():
+        name, method, words, accumulate, device = subject
+        how = f"{_LORA if method == 'lora' else ''}?checkpointed=1"
+        trace = traces.get((name + how, words, 1, "bfloat16"))
+        if trace is None:
+            continue
+        memory = peak_memory(trace, "adamw", "bfloat16", accumulate=accumulate)
+        step_us = 1e6 * metrics["step_s"]
+        yield MeasuredStep(
+            network=f"{name} {method}",
+            family="qwen",
+            size=words,
+            batch=1,
+            precision="bfloat16",
+            optimizer="adamw",
+            memory_format="contiguous",
+            device=devices()[device],
+            work=step_work(trace, "adamw", "bfloat16", accumulate),
+            trace=trace,
+            step_us=step_us,
+            synchronised_us=step_us,
+            peak_bytes=memory.allocated_bytes,
+            gpu_us=None,
+            source="qwen",
+            shown_bytes=int(metrics["shown_memory_bytes"]),
+            needed_bytes=memory.needed_bytes,
+        )
+
+
+def internevo_speedups(rows: RowsBySet) -> Iterator[Speedup]:
+    """Yield how many times as many tokens pass where activations are computed again."""
+    traces = traces_of(rows["internevo", "traces"])
+    by_gpus: dict[int, dict[str, tuple[float, Any]]] = {}
+    for row in rows["internevo", "throughput"]:
+        is_kept = str(row["checkpointed"]).lower() == "false"
+        by_gpus.setdefault(row["gpus"], {})["kept" if is_kept else "again"] = (row["value"], row)
+    for gpus, both in sorted(by_gpus.items()):
+        passes = []
+        for what, how in (("kept", ""), ("again", "?checkpointed=1")):
+            if what not in both:
+                continue
+            batch = both[what][1]["batch"]
+            trace = traces.get(("internlm_7b?weights=bfloat16" + how, 2048, batch, "bfloat16"))
+            if trace is not None:
+                passes.append((step_work(trace, None, "bfloat16"), batch))
+        if len(passes) == 2:
+            device = devices()[both["kept"][1]["device"]]
+            measured = both["again"][0] / both["kept"][0]
+            yield Speedup(f"internlm_7b on {gpus}", device, 2048, passes[0], passes[1], measured)
