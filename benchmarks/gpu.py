@@ -19,17 +19,18 @@ from models.gpu_step import collectives, gpu_time
 from models.gpu_step.collectives import Collectives, Topology
 from models.gpu_step.data_parallel import BACKWARD_SHARE
 from models.gpu_step.device import boards
-from models.gpu_step.gpu_time import GpuTime, roofline_us
+from models.gpu_step.gpu_time import GpuTime, Timing, roofline_us
 from models.gpu_step.judged_steps import (
     Forecasts,
     JudgedStep,
-    fit_host,
+    fit_hosts,
     half_width,
     judged_devices,
+    judged_elsewhere,
     judged_families,
+    judged_layers,
     passes_us,
     simulated,
-    times_of,
     without_families,
 )
 from models.gpu_step.measurements import (
@@ -92,7 +93,7 @@ def measure(folder: Path, progress: Callable[[str], None] = lambda _: None) -> G
     progress(f"read {len(measured.timings):,} timed calls and {len(measured.steps)} steps")
     families = judged_families(measured)
     progress("forecast steps of families that were left out")
-    times = gpu_time.fit(measured.timings)
+    times = gpu_time.fit(measured.timings, measured.both_layouts)
     return GpuReport(
         tuple(figures(measured, families, times)),
         len(families),
@@ -150,6 +151,9 @@ def figures(
     yield from _regnets(_of_source("pycls", by_device), measured, times)
     yield from _timm(_of_source("timm", by_device))
     yield from _speedups(measured.speedups, times)
+    yield from _layers(measured)
+    yield from _kernels(measured.kernels, times)
+    yield from _elsewhere(judged_elsewhere(measured, times))
     yield _memory(measured.steps)
     yield from _intervals(families, by_device, steps)
     if measured.scalings:
@@ -320,21 +324,91 @@ def _passes_roofline(passes: MeasuredPasses) -> float:
 
 
 def _speedups(speedups: Sequence[Speedup], times: GpuTime) -> Iterator[Figure]:
-    if not speedups:
-        return
-
     def forecast(speedup: Speedup) -> float:
-        full, half = (
+        before, after = (
             float(times.us(work.works, [speedup.device])[0] @ work.calls) / samples
             for work, samples in (speedup.full, speedup.half)
         )
-        return full / half
+        return before / after
 
-    yield _figure(
-        "half precision over float32 or TF32: BERT-large on A100 and V100 (LAMB, loss scaling)",
-        [forecast(speedup) / speedup.measured - 1 for speedup in speedups],
+    for network, what, goal in (
+        (
+            "bert_large",
+            "half precision over float32 or TF32: BERT-large on A100 and V100 (LAMB, loss scaling)",
+            "12 %",
+        ),
+        ("internlm_7b", "InternEvo: tokens/s with activations computed again over kept", "6 %"),
+    ):
+        group = [speedup for speedup in speedups if speedup.network.startswith(network)]
+        if group:
+            yield _figure(
+                what, [forecast(speedup) / speedup.measured - 1 for speedup in group], goal
+            )
+
+
+def _layers(measured: Measurements) -> Iterator[Figure]:
+    """Yield layers of Sailor, each by a fit without its device."""
+    forecasts = judged_layers(measured)
+    if forecasts:
+        yield _beside_roofline("Sailor, each device left out: layers", forecasts, "12 %")
+
+
+def _kernels(kernels: Sequence[Timing], times: GpuTime) -> Iterator[Figure]:
+    """Yield operators on an A100 of a source that no fit has seen."""
+    for what, is_product in (("products", True), ("other operators", False)):
+        group = [each for each in kernels if (each.work.kind == "matmul") == is_product]
+        if group:
+            errors = [times.us([each.work], [each.device])[0, 0] / each.us - 1 for each in group]
+            yield _figure(f"FlagPerf left out: {what}", errors)
+
+
+_SOURCES: tuple[tuple[str, str, Callable[[MeasuredStep], bool], str], ...] = (
+    ("milabench left out: step", "milabench", lambda _: True, "12 %"),
+    (
+        "milabench left out: step, batches above 1",
+        "milabench",
+        lambda step: step.batch > 1,
+        "",
+    ),
+    (
+        "milabench left out: step, channels_last",
+        "milabench",
+        lambda step: step.memory_format != "contiguous",
+        "",
+    ),
+    (
+        "milabench left out: step, ConvNeXt and RegNet",
+        "milabench",
+        lambda step: step.family in ("convnext", "regnet"),
         "12 %",
-    )
+    ),
+    ("Qwen left out: step of LoRA and full fine-tuning", "qwen", lambda _: True, "20 %"),
+)
+
+
+def _elsewhere(steps: Sequence[JudgedStep]) -> Iterator[Figure]:
+    """Yield steps, and their memory, of sources without operators of their own."""
+    for what, source, is_meant, goal in _SOURCES:
+        group = [
+            judged
+            for judged in steps
+            if judged.measured.source == source and is_meant(judged.measured)
+        ]
+        if not group:
+            continue
+        errors = [exp(judged.error) - 1 for judged in group]
+        floor = None
+        if source == "milabench":
+            floor = _mean(
+                each.measured.synchronised_us / each.measured.step_us - 1 for each in group
+            )
+        plain = [_roofline(judged.measured) / judged.measured.step_us - 1 for judged in group]
+        yield _figure(what, errors, goal, floor, f"roofline {_mean(plain):.1f} %")
+    for source, goal in (("milabench", "8 %"), ("qwen", "12 %")):
+        shown = [judged.measured for judged in steps if judged.measured.source == source]
+        if shown:
+            errors = [step.needed_bytes / step.shown_bytes - 1 for step in shown]
+            yield _figure(f"{source}: memory as nvidia-smi shows it", errors, goal)
 
 
 def _memory(steps: Sequence[MeasuredStep]) -> Figure:
@@ -485,7 +559,7 @@ def forecast_ms(measured: Measurements, times: GpuTime) -> float:
     """Return the milliseconds that times of a traced step on 20 devices take."""
     step = max(measured.steps, key=lambda step: len(step.work.works))
     several = boards()[:_NODE_TYPES]
-    host = fit_host(measured.steps, times_of(measured.steps, times))
+    host = fit_hosts((*measured.steps, *measured.elsewhere), times).middle
     started = time.process_time()
     for us in times.us(step.work.works, several):
         simulated(step.work, us, host)

@@ -237,7 +237,7 @@ def _language_model(network: str, size: int, batch: int, mode: FakeTensorMode) -
 
 
 def rows(network: str, size: int, batch: int, precision: str) -> Iterator[dict[str, object]]:
-    """Yield a row for each operator of a step, and one for its order; of `-forward`, of inference."""
+    """Yield a row for each operator of a step, or of inference, and one for its order."""
     network_of = _language_model if network.partition("?")[0] in _LANGUAGE_MODELS else _logits
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     module, given, labels = network_of(network, size, batch, mode)

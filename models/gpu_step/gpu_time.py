@@ -29,6 +29,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from models.gpu_step import channels_last
+from models.gpu_step.channels_last import TwoLayouts
 from models.gpu_step.device import Device
 from models.gpu_step.operator_kinds import Kind
 from models.gpu_step.operators import CONVOLUTIONS, HALF, PRODUCTS, Work
@@ -106,7 +108,9 @@ class _Calls:
         self.compute_s, self.move_s = self.flops / self.peak, self.bytes / self.bandwidth
         self.roofline_us = 1e6 * np.maximum(self.compute_s, self.move_s) + FLOOR_US
         wide = 2.0 ** np.ceil(np.log2(np.maximum(self.columns, 1)))
-        self.tile_columns = np.minimum(_TILE, np.maximum(16, wide))
+        # Groups of a convolution are whole tiles, however narrow.
+        narrowest = np.where(self.is_convolution & (self.batch > 1), _TILE, 16)
+        self.tile_columns = np.minimum(_TILE, np.maximum(narrowest, wide))
         self.tiles = (
             self.batch * np.ceil(self.rows / _TILE) * np.ceil(self.columns / self.tile_columns)
         )
@@ -306,8 +310,11 @@ class _Pooled:
 class GpuTime:
     """Times of operators; see the module."""
 
-    def __init__(self, regressions: Mapping[Kind, _Regression]) -> None:
-        self._regressions = regressions
+    def __init__(
+        self, regressions: Mapping[Kind, _Regression], layouts: Mapping[str, float]
+    ) -> None:
+        """Take regressions, and how many times as long kinds take channels_last."""
+        self._regressions, self._layouts = regressions, layouts
 
     def us(self, works: Sequence[Work], devices: Sequence[Device], smooth: bool = True) -> Vector:
         """Return [devices, calls]: microseconds of a call; 0 of what launches nothing.
@@ -326,7 +333,11 @@ class GpuTime:
                 us[:, at] = calls.roofline_us
             else:
                 us[:, at] = _times(regression, kind_works, calls, devices, smooth)
-        us *= [work.repeats for work in works]
+        us *= [
+            work.repeats
+            * (self._layouts.get(channels_last.kind_of(work), 1.0) if work.channels_last else 1.0)
+            for work in works
+        ]
         return us
 
     def knows(self, work: Work) -> bool:
@@ -340,12 +351,14 @@ class GpuTime:
 
     def fields(self) -> dict[str, Any]:
         """Return what JSON can hold."""
-        return {kind: regression.fields() for kind, regression in self._regressions.items()}
+        regressions = {kind: each.fields() for kind, each in self._regressions.items()}
+        return {"regressions": regressions, "layouts": dict(self._layouts)}
 
     @classmethod
     def of(cls, fields: Mapping[Any, Mapping[str, Any]]) -> Self:
         """Return the fit of its fields."""
-        return cls({kind: _Regression.of(regression) for kind, regression in fields.items()})
+        regressions = fields["regressions"].items()
+        return cls({kind: _Regression.of(each) for kind, each in regressions}, fields["layouts"])
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -399,13 +412,16 @@ def _smoothed(
     return means
 
 
-def fit(timings: Sequence[Timing]) -> GpuTime:
-    """Fit regressions to timed calls, one for each kind."""
+def fit(timings: Sequence[Timing], both_layouts: Sequence[TwoLayouts] = ()) -> GpuTime:
+    """Fit regressions to timed calls, one for each kind, and what channels_last saves to steps."""
     by_kind: dict[Kind, list[Timing]] = defaultdict(list)
     for timing in timings:
         if timing.work.kind != "none" and timing.us > 0:
             by_kind[timing.work.kind].append(timing)
-    return GpuTime({kind: _fit_kind(of_kind) for kind, of_kind in sorted(by_kind.items())})
+    regressions = {kind: _fit_kind(of_kind) for kind, of_kind in sorted(by_kind.items())}
+    contiguous = GpuTime(regressions, {})
+    pairs = [(both, contiguous.us(both.work.works, [both.device])[0]) for both in both_layouts]
+    return GpuTime(regressions, channels_last.fit(pairs))
 
 
 def _fit_kind(timings: Sequence[Timing]) -> _Regression:

@@ -1,17 +1,20 @@
 """How long the host takes to issue a step: a time for each operator, and one for each step.
 
-Probe `inventory` measures it on a node, by kind of operator. Where it did not:
-Operators that launch kernels take alike long to issue, whatever their shapes, as Ceer's processor
-operations do; views cost a share of that. What a step costs once (reading the batch, the loss, the
-optimizer's bookkeeping) is a number of its own. Both are of a machine: they are fitted to whole
-steps, in relative terms and to the median, for steps that wait for the host scatter by 10 to 30 %.
+Operators of a kind take alike long to issue, whatever their shapes, as Ceer's processor operations
+do. Probe `inventory` measures how long on a node. Where it did not, kinds cost beside each other
+what they cost on all hosts (`RELATIVE`). What a step costs once (reading the batch, the loss, the
+optimizer's bookkeeping) is a number of its own. Hosts differ in how many times as long all takes:
+each source of public steps is a class of hosts. They are fitted to whole steps, in relative terms
+and to the median, for steps that wait for the host scatter by 10 to 30 %.
 A step that the GPU binds says that the host takes no longer.
 
 Source: Hafeez, Gandhi, Ceer, section III (medians of processor operations); ours otherwise.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from math import exp, log
+from statistics import median
 
 import numpy as np
 import polars as pl
@@ -21,47 +24,77 @@ from numpy.typing import NDArray
 from models.gpu_step.operators import PRODUCTS, Work
 from models.gpu_step.queues import varied_us
 
-VIEW_SHARE = 0.6
-"""What a view costs of what a launch costs (gpu_h100: of 0, 0.2, 0.35, 0.6 the least error)."""
+RELATIVE: Mapping[str, float] = {
+    "product": 2.0,
+    "normalization": 3.0,
+    "elementwise": 1.0,
+    "view": 0.4,
+}
+"""What kinds of operators cost beside each other on hosts of public steps: of eight such tables the
+one by which families of gpu_h100, and sources, that were left out erred least."""
 _WAITS_BELOW = 0.7
 """A step waits for the host where the GPU works less than this share of it."""
 _WITHIN = frozenset({"detach", "t"})
 """Views that are made within other operators: see `profilers.inventory.program`."""
+_ROUNDS = 8
 _METRIC = "^inventory_issue_(.+)_s$"
 
 
 @dataclass(frozen=True)
 class StepTiming:
-    """A step that was timed: launches, views, microseconds of it and of the GPU's work in it."""
+    """A step that was timed: microseconds of it and of the GPU's work in it.
 
-    launches: float
-    views: float
+    `issued`: its operators, by what they cost (`RELATIVE`). `source`: whose host it was.
+    """
+
+    issued: float
     step_us: float
     gpu_us: float
+    source: str = ""
 
 
 @dataclass(frozen=True)
 class HostTime:
-    """Microseconds of the host: of a launch, once a step, and for each parameter of it.
+    """Microseconds of the host: of an operator by kind, once a step, and for each parameter."""
 
-    `by_kind` has those of operators as probe `inventory` tells them apart; empty: a launch is one,
-    and a view costs a share of it.
-    """
-
-    launch_us: float
+    by_kind: Mapping[str, float]
     step_us: float
     parameter_us: float = 0.0
-    by_kind: Mapping[str, float] = field(default_factory=dict)
 
     def issue_us(self, work: Work) -> float:
         """Return the microseconds that a call takes to issue."""
-        if self.by_kind:
-            return self.by_kind[_kind(work)] if work.name not in _WITHIN else 0.0
-        return VIEW_SHARE * self.launch_us if work.kind == "none" else self.launch_us
+        return self.by_kind[_kind(work)] if work.name not in _WITHIN else 0.0
 
     def once_us(self, parameters: int) -> float:
         """Return the microseconds that a step takes beside its operators."""
         return self.step_us + parameters * self.parameter_us
+
+
+@dataclass(frozen=True)
+class HostClasses:
+    """Hosts of public steps: times of one, and how many times as long others take, by source."""
+
+    times: HostTime
+    slowness: Mapping[str, float]
+
+    def of(self, source: str) -> HostTime:
+        """Return the host of a source; of one that says nothing of hosts the middle one."""
+        return self._slowed(self.slowness[source]) if source in self.slowness else self.middle
+
+    @property
+    def middle(self) -> HostTime:
+        """The median host, of an even number the mean of the two in the middle."""
+        return self._slowed(exp(median(map(log, self.slowness.values()))))
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """How many times as long as the middle one the fastest and the slowest host take."""
+        middle = exp(median(map(log, self.slowness.values())))
+        return min(self.slowness.values()) / middle, max(self.slowness.values()) / middle
+
+    def _slowed(self, times: float) -> HostTime:
+        by_kind = {kind: times * us for kind, us in self.times.by_kind.items()}
+        return HostTime(by_kind, times * self.times.step_us)
 
 
 def _kind(work: Work) -> str:
@@ -93,31 +126,59 @@ def measured_hosts(runs: pl.DataFrame, samples: pl.DataFrame) -> Mapping[str, Ho
     for node_type, name, seconds in rows.iter_rows():
         measured_us.setdefault(str(node_type), {})[name] = 1e6 * seconds
     return {
-        node_type: HostTime(us["elementwise"], us.pop("step"), us.pop("parameter"), us)
+        node_type: HostTime(us, us.pop("step"), us.pop("parameter"))
         for node_type, us in measured_us.items()
     }
 
 
-def fit(timings: Sequence[StepTiming]) -> HostTime:
+def fit(timings: Sequence[StepTiming]) -> HostClasses:
     """Fit to steps; least absolute relative errors of the larger of what host and GPU take.
 
+    All hosts share what a launch and a step cost beside each other; each has a speed, and counts
+    alike. A source with fewer than two steps that wait for its host says nothing of hosts.
+
     Raises:
-        ValueError: fewer than two steps wait for the host.
+        ValueError: there is no other source.
     """
-    waiting = [timing.gpu_us < _WAITS_BELOW * timing.step_us for timing in timings]
-    if sum(waiting) < 2:
-        raise ValueError(f"only {sum(waiting)} of {len(timings)} steps wait for the host; need 2")
-    step_us = np.array([timing.step_us for timing in timings])
-    gpu_us = np.array([timing.gpu_us for timing in timings])
-    issued = np.array([timing.launches + VIEW_SHARE * timing.views for timing in timings])
-    design = np.stack([issued, np.ones(len(timings))], axis=1)
+    by_source: dict[str, list[StepTiming]] = {}
+    for timing in timings:
+        by_source.setdefault(timing.source, []).append(timing)
+    waiting = {
+        source: sum(timing.gpu_us < _WAITS_BELOW * timing.step_us for timing in of_source)
+        for source, of_source in by_source.items()
+    }
+    sources = [source for source, count in waiting.items() if count > 1]
+    if not sources:
+        raise ValueError(f"of {len(timings)} steps no source has 2 that wait for the host")
+    used = [timing for source in sources for timing in by_source[source]]
+    of_source = np.array([sources.index(timing.source) for timing in used])
+    weights = 1.0 / np.bincount(of_source)[of_source]
+    step_us = np.array([timing.step_us for timing in used])
+    gpu_us = np.array([timing.gpu_us for timing in used])
+    design = np.array([(timing.issued, 1.0) for timing in used])
 
-    def error(costs_us: NDArray[np.float64]) -> float:
-        host_us = design @ np.abs(costs_us)
+    def slowness(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+        times: NDArray[np.float64] = np.exp(np.concatenate([[0.0], logs]))
+        return times
+
+    def error(costs: NDArray[np.float64]) -> float:
+        host_us = (design @ np.abs(costs[:2])) * slowness(costs[2:])[of_source]
         forecast_us = np.maximum(host_us, gpu_us) + varied_us(host_us, gpu_us)
-        return float(np.abs(forecast_us / step_us - 1.0).mean())
+        return float(np.average(np.abs(forecast_us / step_us - 1.0), weights=weights))
 
-    relative = (design / step_us[:, None])[waiting]
-    start, _ = scipy.optimize.nnls(relative, np.ones(len(relative)))
-    costs_us = np.abs(scipy.optimize.minimize(error, start, method="Nelder-Mead", tol=1e-6).x)
-    return HostTime(float(costs_us[0]), float(costs_us[1]))
+    waits = gpu_us < _WAITS_BELOW * step_us
+    relative, logs = design / step_us[:, None], np.zeros(len(sources))
+    for _ in range(_ROUNDS):
+        rows = relative * np.exp(logs)[of_source][:, None]
+        start, _ = scipy.optimize.nnls(rows[waits], np.ones(int(waits.sum())))
+        logs = [
+            -np.log(np.median((relative @ start)[waits & (of_source == i)]))
+            for i in range(len(sources))
+        ]
+        logs = np.array(logs) - logs[0]
+    best = scipy.optimize.minimize(
+        error, np.concatenate([start, logs[1:]]), method="Nelder-Mead", tol=1e-6
+    ).x
+    by_kind = {kind: times * float(abs(best[0])) for kind, times in RELATIVE.items()}
+    times = HostTime(by_kind, float(abs(best[1])))
+    return HostClasses(times, dict(zip(sources, slowness(best[2:]).tolist(), strict=True)))

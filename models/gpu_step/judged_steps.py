@@ -15,7 +15,7 @@ import numpy as np
 
 from models.gpu_step import gpu_time, host_time
 from models.gpu_step.gpu_time import GpuTime, Timing, Vector
-from models.gpu_step.host_time import HostTime, StepTiming
+from models.gpu_step.host_time import RELATIVE, HostClasses, HostTime, StepTiming
 from models.gpu_step.measurements import MeasuredPasses, MeasuredStep, Measurements
 from models.gpu_step.queues import Step, simulate, varied_us
 from models.gpu_step.step import StepWork
@@ -25,6 +25,8 @@ COVERED = 0.9
 UNKNOWN_WIDTH = log(3.0)
 """How far operators that nobody timed may be off."""
 _FOLDS = 4
+_CHIPS = {"h200": "h100", "b300": "b200", "a10g": "rtx3090", "l40s": "rtx4090"}
+"""Boards of a chip that is called otherwise (GH100, GB100, GA102, AD102)."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +57,6 @@ def half_width(errors: Iterable[float]) -> float:
     return sizes[min(ceil(COVERED * (len(sizes) + 1)), len(sizes)) - 1]
 
 
-def launches(work: StepWork) -> tuple[float, float]:
-    """Return how many launches and how many views a step has."""
-    launched = float(work.calls[work.on_gpu].sum())
-    return launched, float(work.calls.sum()) - launched
-
-
 def simulated(work: StepWork, us: Vector, host: HostTime) -> Step:
     """Return a step whose works take `us` on the GPU; what it costs once is spread over its calls.
 
@@ -74,12 +70,19 @@ def simulated(work: StepWork, us: Vector, host: HostTime) -> Step:
     return replace(step, step_us=step.step_us + longer_us, varied_us=longer_us)
 
 
-def fit_host(steps: Sequence[MeasuredStep], us: Sequence[Vector]) -> HostTime:
-    """Return the host's times from steps, with the GPU's times of their works as forecast."""
+def fit_hosts(steps: Sequence[MeasuredStep], times: GpuTime) -> HostClasses:
+    """Return the hosts of steps, with the GPU's times of their works as forecast."""
+    one = HostTime(RELATIVE, 0.0)
     return host_time.fit(
         [
-            StepTiming(*launches(step.work), step.step_us, float(works_us @ step.work.calls))
-            for step, works_us in zip(steps, us, strict=True)
+            StepTiming(
+                float(np.array([one.issue_us(work) for work in step.work.works]) @ step.work.calls),
+                step.step_us,
+                float(us @ step.work.calls),
+                step.source,
+            )
+            for step, us in zip(steps, times_of(steps, times), strict=True)
+            if step.is_plain
         ]
     )
 
@@ -169,14 +172,22 @@ def judged_devices(measured: Measurements) -> tuple[Forecasts, list["JudgedStep"
     for name in sorted(names | {step.device.name for step in measured.steps}):
         device_passes = [passes for passes in measured.passes if passes.device.name == name]
         steps = [step for step in measured.steps if step.device.name == name]
-        times = gpu_time.fit(without_device(measured.timings, name))
+        times = gpu_time.fit(without_device(measured.timings, name), measured.both_layouts)
         judged_passes += [(passes, passes_us(passes, times)) for passes in device_passes]
-        step_us = times_of(steps, times)
-        host = fit_host(steps, step_us) if steps else None
-        for step, us in zip(steps, step_us, strict=True):
-            if host is not None:
-                judged_steps.append(JudgedStep(step, simulated(step.work, us, host)))
+        if steps:
+            hosts = fit_hosts((*steps, *measured.elsewhere), times)
+            judged_steps += judged(steps, times, hosts.of(steps[0].source))
     return judged_passes, judged_steps
+
+
+def judged_layers(measured: Measurements) -> Forecasts:
+    """Return layers, each as forecast by a fit that knows its device by data sheet alone."""
+    forecasts: list[tuple[MeasuredPasses, float]] = []
+    for name in sorted({layer.device.name for layer in measured.layers}):
+        times = gpu_time.fit(without_device(measured.timings, name), measured.both_layouts)
+        of_device = [layer for layer in measured.layers if layer.device.name == name]
+        forecasts += [(layer, passes_us(layer, times)) for layer in of_device]
+    return forecasts
 
 
 def passes_us(passes: MeasuredPasses, times: GpuTime) -> float:
@@ -192,7 +203,8 @@ def without_device(timings: Iterable[Timing], name: str) -> list[Timing]:
 
 def same_chip(name: str, other: str) -> bool:
     """Tell whether devices are boards of one chip: leaving out one leaves out all of them."""
-    return name.partition("-")[0] == other.partition("-")[0]
+    chip, other_chip = (_CHIPS.get(each, each.partition("-")[0]) for each in (name, other))
+    return chip == other_chip
 
 
 @dataclass(frozen=True)
@@ -224,13 +236,30 @@ def judged_families(
     for group in groups or [
         [family] for family in sorted({step.family for step in measured.steps})
     ]:
-        times = gpu_time.fit(without_families(measured.timings, group))
-        step_us = times_of(measured.steps, times)
-        others = [place for place, step in enumerate(measured.steps) if step.family not in group]
-        host = fit_host([measured.steps[i] for i in others], [step_us[i] for i in others])
-        for step, us in zip(measured.steps, step_us, strict=True):
-            if step.family in group:
-                judged_steps.append(JudgedStep(step, simulated(step.work, us, host)))
+        times = gpu_time.fit(without_families(measured.timings, group), measured.both_layouts)
+        plain = set(map(_plain, group))
+        all_steps = (*measured.steps, *measured.elsewhere)
+        hosts = fit_hosts([step for step in all_steps if _plain(step.family) not in plain], times)
+        of_group = [step for step in measured.steps if step.family in group]
+        judged_steps += judged(of_group, times, hosts.of("gpu_h100"))
+    return judged_steps
+
+
+def judged(steps: Sequence[MeasuredStep], times: GpuTime, host: HostTime) -> list["JudgedStep"]:
+    """Return steps as forecast by times of operators and of a host."""
+    return [
+        JudgedStep(step, simulated(step.work, us, host))
+        for step, us in zip(steps, times_of(steps, times), strict=True)
+    ]
+
+
+def judged_elsewhere(measured: Measurements, times: GpuTime) -> list["JudgedStep"]:
+    """Return steps of sources without operators of their own; hosts are those of other sources."""
+    judged_steps = []
+    for source in sorted({step.source for step in measured.elsewhere}):
+        others = [step for step in (*measured.steps, *measured.elsewhere) if step.source != source]
+        of_source = [step for step in measured.elsewhere if step.source == source]
+        judged_steps += judged(of_source, times, fit_hosts(others, times).middle)
     return judged_steps
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from models.gpu_step.channels_last import TwoLayouts
 from models.gpu_step.device import Device
 from models.gpu_step.gpu_time import Timing
 from models.gpu_step.operators import Work
@@ -19,7 +20,9 @@ class MeasuredStep:
     """A training step that was measured on a GPU, and what it asks of it.
 
     `gpu_us` is the sum of its profiled operators; None: it was not profiled. `step_us` is the mean
-    of steps in a loop, `synchronised_us` that of steps that were waited for one by one.
+    of steps in a loop, `synchronised_us` that of steps that were waited for one by one; elsewhere
+    the median of those who measured the same. `shown_bytes` nvidia-smi showed, `needed_bytes` are
+    forecast. `is_plain`: a loop of PyTorch's own, whose host is like others.
     """
 
     network: str
@@ -39,6 +42,7 @@ class MeasuredStep:
     source: str = "gpu_h100"
     shown_bytes: int = 0
     needed_bytes: int = 0
+    is_plain: bool = True
 
 
 @dataclass(frozen=True)
@@ -86,3 +90,4 @@ class Measurements:
     """Steps of networks whose operators nobody timed where they were measured."""
     layers: tuple[MeasuredPasses, ...] = ()
     kernels: tuple[Timing, ...] = ()
+    both_layouts: tuple[TwoLayouts, ...] = ()

@@ -32,7 +32,8 @@ class Work:
     what has to be read and written at least. As a matrix product: `batch` times [rows, inner] x
     [inner, columns]; of others, `rows` are what is handled side by side, of `columns` each.
     `dtype` is what is computed in: of the first floating-point tensor. `repeats`: how many such
-    products follow one another in a call, each of which waits for the last.
+    products follow one another in a call, each of which waits for the last. `channels_last`: of
+    tensors in that format, which is told in half precision alone.
     """
 
     kind: Kind
@@ -47,6 +48,7 @@ class Work:
     taps: int = 1
     tensors: int = 1
     repeats: int = 1
+    channels_last: bool = False
 
 
 def work_of(operator: Operator) -> Work:

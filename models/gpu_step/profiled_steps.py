@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
+from models.gpu_step.channels_last import in_channels_last
 from models.gpu_step.device import Device, devices
 from models.gpu_step.gpu_time import Timing, roofline_us
 from models.gpu_step.measurements import MeasuredStep, Speedup
@@ -43,6 +44,8 @@ def profiled_steps(
             continue
         device = devices()[device_name]
         work = step_work(trace, optimizer, step[3])
+        if layout == "channels_last":
+            work = in_channels_last(work)
         seen = profiled.get((*step, optimizer)) if layout == "contiguous" else None
         steps.append(
             MeasuredStep(

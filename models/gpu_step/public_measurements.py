@@ -9,9 +9,15 @@ from models.gpu_step.profiled_steps import profiled_steps, speedups
 from models.gpu_step.public_rows import rows_by_set
 from models.gpu_step.scaling import read_collectives, read_scalings
 from models.gpu_step.steps_elsewhere import internevo_speedups, milabench_steps, qwen_steps
-from models.gpu_step.timed_calls import benchmarks, ceilings, kernels, transformer_operators
+from models.gpu_step.timed_calls import (
+    benchmarks,
+    ceilings,
+    kernels,
+    products,
+    transformer_operators,
+)
 from models.gpu_step.timed_layers import sailor_layers
-from models.gpu_step.timed_passes import neusight_passes, pycls_passes, timm_passes
+from models.gpu_step.timed_passes import neusight_passes, pycls_passes, timm_passes, two_layouts
 from models.system import Tables
 
 _DRAWN = 40
@@ -19,6 +25,9 @@ _DRAWN = 40
 would outweigh those of networks."""
 _OF_LAYERS = 400
 """The same, where sides are those of layers of transformers."""
+
+_OF_SERVING = 150
+"""The same, of products that are served."""
 
 
 def read_measurements(tables: Tables) -> Measurements:
@@ -32,6 +41,7 @@ def read_measurements(tables: Tables) -> Measurements:
         *ceilings(rows["gpu_h100", "ceilings"]),
         *_thinned(benchmarks(rows["neusight", "operation_benchmarks"]), _DRAWN),
         *_thinned(transformer_operators(rows), _OF_LAYERS),
+        *_thinned(products(rows["aiconfigurator", "gemm_bf16"]), _OF_SERVING),
     )
     return Measurements(
         timings,
@@ -43,6 +53,7 @@ def read_measurements(tables: Tables) -> Measurements:
         (*milabench_steps(rows), *qwen_steps(rows)),
         tuple(sailor_layers(rows["sailor", "layers"])),
         tuple(kernels(rows["flagperf", "operators"])),
+        tuple(two_layouts(rows)),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from models.gpu_step import collectives, scaling
+from models.gpu_step.channels_last import in_channels_last
 from models.gpu_step.collectives import Collectives, Topology
 from models.gpu_step.data_parallel import (
     Exchange,
@@ -232,6 +233,8 @@ class StepForecaster:
         if timed is None:
             trace, kept = trace_of(scenario), None
             work = step_work(trace, load.optimizer, load.precision, load.accumulate)
+            if load.memory_format == "channels_last":
+                work = in_channels_last(work)
             _refuse_unknown(work, self._times, gpu_of(scenario), load.dnn)
             if trace.kept is not None:
                 kept = self._on_boards(

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from models.gpu_step.channels_last import in_channels_last
 from models.gpu_step.device import devices
 from models.gpu_step.measurements import MeasuredStep, Speedup
 from models.gpu_step.memory import peak_memory
@@ -69,6 +70,8 @@ def milabench_steps(rows: RowsBySet) -> Iterator[MeasuredStep]:
         if trace is None:
             continue
         work = step_work(trace, how.optimizer, how.precision)
+        if how.memory_format == "channels_last":
+            work = in_channels_last(work)
         memory = peak_memory(trace, how.optimizer, how.precision, accumulate=1 if how.zeroes else 2)
         yield MeasuredStep(
             network=name,
@@ -133,6 +136,7 @@ def qwen_steps(rows: RowsBySet) -> Iterator[MeasuredStep]:
             source="qwen",
             shown_bytes=int(metrics["shown_memory_bytes"]),
             needed_bytes=memory.needed_bytes,
+            is_plain=method == "lora",
         )
 
 

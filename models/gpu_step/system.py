@@ -1,11 +1,11 @@
 """System `gpu_step`: a training step of GPUs from its operators, and what binds it.
 
-GPU time is the sum of regressions of its operators (`gpu_time`), host time so much for each launch
-(`host_time`), of the node type where probe `inventory` measured it, else of the machine with the
-H100; the step is two queues (`queues`). Fits rest on public measurements (`data/public`) and data
-sheets. Intervals are as wide as past errors were of families of networks that a fit had
-not seen, or, on devices that nobody timed, of devices that it had not seen; and wider by the share
-of operators that nobody timed.
+GPU time is the sum of regressions of its operators (`gpu_time`), host time so much for each
+operator (`host_time`), of the node type where probe `inventory` measured it, else of the middle one
+of the hosts of public steps; the step is two queues (`queues`). Fits rest on public measurements
+(`data/public`) and data sheets. Intervals are as wide as past errors were of families of networks
+that a fit had not seen, or, on devices that nobody timed, of devices that it had not seen; wider by
+the share of operators that nobody timed, and as far as hosts differ.
 
 Several GPUs exchange gradients beside their passes (`data_parallel`), over links and networks as
 the catalogue of node types rates them (`collectives`); intervals are wider by how wrong scaling was
@@ -25,15 +25,14 @@ import polars as pl
 from models.gpu_step import gpu_time
 from models.gpu_step.device import Device, boards, device_of_node
 from models.gpu_step.gpu_time import GpuTime
-from models.gpu_step.host_time import HostTime, measured_hosts
+from models.gpu_step.host_time import HostClasses, HostTime, measured_hosts
 from models.gpu_step.judged_steps import (
     UNKNOWN_WIDTH,
     JudgedCase,
     PastErrors,
     device_cases,
-    fit_host,
+    fit_hosts,
     judged_groups,
-    times_of,
 )
 from models.gpu_step.measurements import Measurements
 from models.gpu_step.operators import HALF
@@ -66,7 +65,7 @@ class GpuStepModel:
     def __init__(
         self,
         times: GpuTime,
-        host: HostTime,
+        classes: HostClasses,
         past: Mapping[str, PastErrors],
         timed: TimedKinds,
         hosts: Mapping[str, HostTime],
@@ -77,17 +76,17 @@ class GpuStepModel:
 
         Args:
             times: of operators.
-            host: of launches.
+            classes: of hosts, as public steps tell them.
             past: errors of networks on `timed` devices, and of devices known by data sheet.
             timed: where operators of each kind were timed.
-            hosts: those that were measured, by node type; `host` is that of others.
+            hosts: those that were measured, by node type; others are the middle of `classes`.
             parallel: of several GPUs.
             judged: the cases behind `past`.
         """
         self.judged = judged
-        self._times, self._host, self._past, self._timed = times, host, past, timed
+        self._times, self._classes, self._past, self._timed = times, classes, past, timed
         self._hosts, self._parallel = hosts, parallel
-        self._steps = StepForecaster(times, host, timed, hosts, parallel)
+        self._steps = StepForecaster(times, classes.middle, timed, hosts, parallel)
 
     def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
         """Return the seconds of a step, with an interval."""
@@ -98,12 +97,21 @@ class GpuStepModel:
             if (where := reach_of(scenario)) is not None:
                 width = hypot(width, self._parallel.past[where].half_width)
             value = step.step_s
-            low = value / exp(width)
-            if step.binds == "host" and node_type_of(scenario) not in self._hosts:
-                # The host of the public steps is slow; another may never be waited for.
-                low = min(low, step.alone.gpu_us * 1e-6 / exp(width))
-            rows.append((scenario.scenario_id, value, low, value * exp(width)))
+            fastest, slowest = self._with_hosts(scenario)
+            low, high = value * fastest / exp(width), value * slowest * exp(width)
+            rows.append((scenario.scenario_id, value, low, high))
         return pl.DataFrame(rows, ["scenario_id", "value", "low", "high"], orient="row")
+
+    def _with_hosts(self, scenario: Scenario) -> tuple[float, float]:
+        """Return how many times as long a step takes with the fastest and the slowest host."""
+        step = self._steps.step(scenario).alone
+        if node_type_of(scenario) in self._hosts:
+            return 1.0, 1.0
+        longest_us = max(step.host_us, step.gpu_us)
+        fastest, slowest = (
+            max(times * step.host_us, step.gpu_us) / longest_us for times in self._classes.spread
+        )
+        return fastest, slowest
 
     def detail(self, scenario: Scenario) -> Mapping[str, Any]:
         """Return what a forecast consists of.
@@ -116,7 +124,8 @@ class GpuStepModel:
         there are none),
         how wrong scaling was of sources that were left out (`scaling_percent`, `scaling_n`),
         whether that host is one of the node type that was `measured` or the one of the `public`
-        steps (`host_rests_on`), `idle_share` of the other,
+        steps (`host_rests_on`), how many times as long a step takes with the `fastest_host` and
+        the `slowest_host` of these, `idle_share` of the other,
         `free_batch_size` (to which batches at least cost nothing, where the host binds),
         `peak_bytes` that PyTorch allocates, `needed_bytes` with fragmentation and context
         (of which `standing_bytes` whatever the batch, and `activation_bytes`),
@@ -140,6 +149,7 @@ class GpuStepModel:
         memory = memory_of(scenario)
         free = free_batch_size(forecast, load.batch_size)
         past, where = self._past_of(scenario), reach_of(scenario)
+        fastest, slowest = self._with_hosts(scenario)
         flops, trace = self._steps.model_flops(scenario), trace_of(scenario)
         computed_in = max(flops, key=lambda dtype: flops[dtype], default="float32")
         if computed_in not in HALF and load.precision not in HALF:
@@ -164,6 +174,8 @@ class GpuStepModel:
             "peak_flops_per_s": device.peak.get(computed_in, device.peak["float32"]),
             "peak_Bps": device.bandwidth,
             "host_rests_on": "measured" if node_type_of(scenario) in self._hosts else "public",
+            "fastest_host": fastest,
+            "slowest_host": slowest,
             "idle_share": step.idle_share,
             "free_batch_size": free,
             "peak_bytes": memory.allocated_bytes,
@@ -194,7 +206,7 @@ class GpuStepModel:
         """Return the fit as JSON."""
         fields = {
             "times": self._times.fields(),
-            "host": asdict(self._host),
+            "classes": asdict(self._classes),
             "past": {name: asdict(errors) for name, errors in self._past.items()},
             "timed": self._timed,
             "timed_nodes": self._timed_nodes(),
@@ -208,9 +220,10 @@ class GpuStepModel:
     def from_json(cls, text: str) -> Self:
         """Return the fit of JSON."""
         fields = json.loads(text)
+        classes = fields["classes"]
         return cls(
             GpuTime.of(fields["times"]),
-            HostTime(**fields["host"]),
+            HostClasses(HostTime(**classes["times"]), classes["slowness"]),
             {name: PastErrors(**errors) for name, errors in fields["past"].items()},
             fields["timed"],
             {name: HostTime(**host) for name, host in fields["hosts"].items()},
@@ -261,8 +274,8 @@ def fit_model(
     """
     if not measured.timings or not measured.steps:
         raise BadInput("public measurements lack steps of a GPU; `stepcast load public`")
-    times = gpu_time.fit(measured.timings)
-    host = fit_host(measured.steps, times_of(measured.steps, times))
+    times = gpu_time.fit(measured.timings, measured.both_layouts)
+    classes = fit_hosts((*measured.steps, *measured.elsewhere), times)
     families = [JudgedCase.of(judged, "family") for judged in judged_groups(measured)]
     devices = device_cases(measured)
     past = {
@@ -272,7 +285,7 @@ def fit_model(
         "untimed": PastErrors.of([case.error for case in devices]),
     }
     timed, parallel = timed_kinds(measured.timings), Parallel.fitted(measured)
-    return GpuStepModel(times, host, past, timed, hosts, parallel, [*families, *devices])
+    return GpuStepModel(times, classes, past, timed, hosts, parallel, [*families, *devices])
 
 
 def _inputs(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
@@ -291,10 +304,10 @@ def _inputs(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
         return Refusal(f"{strategy.devices_per_node} devices a node, but {name} has {has}")
     if load.precision in HALF and load.precision not in device.peak:
         return Refusal(device.without_units(load.precision))
-    if load.memory_format != "contiguous":
+    if load.memory_format != "contiguous" and load.precision not in HALF:
         return Refusal(
-            f"nobody timed operators in {load.memory_format}, which may take half or twice as "
-            "long; leave out --memory-format for contiguous tensors"
+            f"nobody timed {load.memory_format} but in half precision; leave out --memory-format "
+            "for contiguous tensors, or give --precision"
         )
     return (
         Requirement("csv", "public", scenario),
@@ -307,7 +320,7 @@ def _inputs(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
 
 GPU_STEP = System(
     name="gpu_step",
-    version="8",
+    version="9",
     what="Steps of GPUs from operators, launches and exchanged gradients; names what binds.",
     source="ours, after Hafeez, Gandhi, Ceer, section IV",
     tables=("run", "source", "external", "sample"),

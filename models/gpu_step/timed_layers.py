@@ -15,6 +15,11 @@ from models.gpu_step.timed_passes import backward_of, dropout
 from networks.gpu_steps import Operator
 
 _TOKENS = 2048
+_MASKED = 4
+"""Place of the mask in a layer. It is filled into a view of scores in place, of which automatic
+differentiation copies the gradient, its slice, and the slice again where it belongs (PyTorch,
+torch/csrc/autograd/functions/tensor.cpp, `CopySlices`)."""
+_COPIES_OF_SLICES = 3
 _MODELS: Mapping[str, tuple[int, int, bool]] = {
     "OPT-350": (1024, 16, True),
     "GPT-Neo-2.7": (2560, 20, True),
@@ -31,8 +36,10 @@ def sailor_layers(rows: Sequence[Fields]) -> Iterator[MeasuredPasses]:
             continue
         hidden, heads, is_tf32 = _MODELS[model]
         device = devices()[name]
-        forward = _layer(batch, hidden, heads)
-        works = [work_of(each) for each in (*forward, *backward_of(forward))]
+        forward = _layer(batch, hidden, heads, is_opt=model.startswith("OPT"))
+        square = forward[_MASKED].outputs[0]
+        copies = [Operator("clone", (square,), (square,))] * _COPIES_OF_SLICES
+        works = [work_of(each) for each in (*forward, *backward_of(forward), *copies)]
         if is_tf32 and "tf32" in device.peak:
             works = [
                 replace(work, dtype="tf32") if work.kind == "matmul" else work for work in works
@@ -45,7 +52,8 @@ def sailor_layers(rows: Sequence[Fields]) -> Iterator[MeasuredPasses]:
         )
 
 
-def _layer(batch: int, hidden: int, heads: int) -> list[Operator]:
+def _layer(batch: int, hidden: int, heads: int, *, is_opt: bool) -> list[Operator]:
+    """Return operators of a forward pass; layers of OPT have ReLU, and no dropout."""
     tokens, all_heads, size = batch * _TOKENS, batch * heads, hidden // heads
     rows: Shape = (tokens, hidden)
     wide: Shape = (tokens, 4 * hidden)
@@ -65,8 +73,8 @@ def _layer(batch: int, hidden: int, heads: int) -> list[Operator]:
     ]
     between = [
         call("mm", [rows, (hidden, 4 * hidden)], [wide]),
-        call("gelu", [wide], [wide]),
+        call("relu" if is_opt else "gelu", [wide], [wide]),
         call("mm", [wide, (4 * hidden, hidden)], [rows]),
     ]
-    dropped = dropout(rows)
+    dropped = [] if is_opt else dropout(rows)
     return [normalized, *attention, *dropped, added, normalized, *between, *dropped, added]

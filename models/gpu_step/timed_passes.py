@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
+from models.gpu_step.channels_last import TwoLayouts
 from models.gpu_step.device import devices
 from models.gpu_step.gpu_time import Timing
 from models.gpu_step.measurements import MeasuredPasses
@@ -171,6 +172,21 @@ def timm_passes(rows: RowsBySet) -> Iterator[MeasuredPasses]:
         if trace is not None and row["layout"] == "nchw":
             work = step_work(trace, row["optimizer"], row["precision"])
             yield _of_images("timm", row["network"], row, work)
+
+
+def two_layouts(rows: RowsBySet) -> Iterator[TwoLayouts]:
+    """Yield steps of timm that were measured contiguous and channels_last, a sample of each."""
+    works = {
+        key[:2]: step_work(trace, "momentum", "float16")
+        for key, trace in traces_of(rows["timm", "traces"]).items()
+    }
+    sample_s: dict[tuple[str, int], dict[str, float]] = defaultdict(dict)
+    for row in rows["timm", "train_step_timm_rtx3090"]:
+        sample_s[row["network"], row["size"]][row["layout"]] = row["value"] / row["batch"]
+    for key, by_layout in sample_s.items():
+        if key in works and len(by_layout) == 2:
+            ratio = by_layout["nhwc"] / by_layout["nchw"]
+            yield TwoLayouts(works[key], devices()["rtx3090"], ratio)
 
 
 def _of_images(source: str, family: str, row: Fields, work: StepWork) -> MeasuredPasses:

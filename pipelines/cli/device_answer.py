@@ -25,7 +25,7 @@ _GIB = 2**30
 _RESTS_ON = {"public": "public data", "data sheet": "its data sheet and public data"}
 _HOSTS = {
     "measured": "of this node type, measured by probe inventory",
-    "public": "the H100 machine of data/public; yours may be faster (probe inventory measures it)",
+    "public": "the middle one of those of public steps (probe inventory measures yours)",
 }
 _SAMPLES = 1_000_000
 """Of which the cost is shown where no epoch is told."""
@@ -185,10 +185,8 @@ def _under(forecast: ScenarioForecast, detail: Mapping[str, Any]) -> Iterator[st
         words.append(f"batches are free at least until {free}")
     yield "; ".join(words)
     if detail["binds"] == "host" and detail["host_rests_on"] == "public":
-        yield (
-            "the time is that of a slow host, see below; with a faster one a step takes down to "
-            f"{_time(detail['gpu_s'])}"
-        )
+        fast, slow = (detail["alone_s"] * detail[f"{name}_host"] for name in ("fastest", "slowest"))
+        yield f"with the fastest public host {_time(fast)}, with the slowest {_time(slow)}"
     if detail["exchange_s"]:
         percent, n = detail["scaling_percent"], detail["scaling_n"]
         past = "never judged" if percent is None else f"past error {percent:.0f} %, n = {n}"

@@ -139,5 +139,5 @@ def test_steps_are_counted_as_forecasts_of_gpus_count_them() -> None:
     counted["elementwise"] -= len(trace.parameters)
     works = [work_of(trace.operators[place]) for place in trace.order]
     for kind, number in counted.items():
-        host = HostTime(0, 0, 0, {**dict.fromkeys(inventory.ISSUE_KINDS, 0.0), kind: 1.0})
+        host = HostTime({**dict.fromkeys(inventory.ISSUE_KINDS, 0.0), kind: 1.0}, 0)
         assert sum(map(host.issue_us, works)) == number, kind

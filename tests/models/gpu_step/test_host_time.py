@@ -3,38 +3,53 @@
 import pytest
 
 from models.gpu_step import host_time
-from models.gpu_step.host_time import VIEW_SHARE, StepTiming, measured_hosts
+from models.gpu_step.host_time import RELATIVE, StepTiming, measured_hosts
 from models.gpu_step.operators import Work
 from tests.models.gpu_step.public import inventory_tables
 
 
-def _step(launches: int, views: int, gpu_share: float = 0.2) -> StepTiming:
-    step_us = 20_000 + 25 * (launches + VIEW_SHARE * views)
-    return StepTiming(launches, views, step_us, gpu_share * step_us)
+def _step(issued: float, source: str = "", slowness: float = 1.0) -> StepTiming:
+    step_us = slowness * (20_000 + 25 * issued)
+    return StepTiming(issued, step_us, 0.2 * step_us, source)
 
 
 def test_finds_what_made_the_steps() -> None:
-    fitted = host_time.fit([_step(500, 300), _step(1000, 900), _step(4000, 3000)])
-    assert fitted.launch_us == pytest.approx(25, rel=1e-3)
-    assert fitted.step_us == pytest.approx(20_000, rel=1e-3)
-    view, launch = Work("none", "view", "float32", 0, 0), Work("matmul", "mm", "float32", 0, 0)
-    assert fitted.issue_us(launch) == fitted.launch_us
-    assert fitted.issue_us(view) == VIEW_SHARE * fitted.launch_us
-    assert fitted.once_us(100) == fitted.once_us(0) == fitted.step_us
+    host = host_time.fit([_step(680), _step(1540), _step(5800)]).middle
+    assert host.by_kind == pytest.approx({kind: 25 * times for kind, times in RELATIVE.items()})
+    mm, view = Work("matmul", "mm", "float32", 0, 0), Work("none", "view", "float32", 0, 0)
+    assert host.issue_us(mm) == pytest.approx(5 * host.issue_us(view))
+    assert host.once_us(100) == host.once_us(0) == pytest.approx(20_000, rel=1e-3)
+
+
+def test_sources_are_classes_of_hosts_and_the_middle_one_is_between() -> None:
+    slow, fast = ([_step(n, str(s), s) for n in (500, 2000, 4000)] for s in (1.0, 0.5))
+    known = host_time.fit([*slow, *fast])
+    assert known.of("0.5").step_us == pytest.approx(10_000, rel=1e-2)
+    assert known.middle.step_us == pytest.approx(20_000 / 2**0.5, rel=1e-2)
+    assert known.of("another") == known.middle
+    assert known.spread == pytest.approx((0.5**0.5, 2**0.5), rel=1e-2)
+    # A third, between both, is the middle; one that never waits for its host says nothing.
+    third = [_step(n, "0.8", 0.8) for n in (500, 2000, 4000)]
+    busy = [StepTiming(n, 10e6, 9.9e6, "busy") for n in (500, 2000, 4000)]
+    known = host_time.fit([*slow, *fast, *third, *busy])
+    assert known.middle == known.of("0.8") and "busy" not in known.slowness
 
 
 def test_a_step_that_the_gpu_binds_says_that_the_host_takes_no_longer() -> None:
-    steps = [_step(500, 300), _step(1000, 900), _step(4000, 3000)]
-    large, small = StepTiming(500, 300, 10e6, 9.9e6), StepTiming(2000, 0, 20_000, 19_000)
+    steps = [_step(680), _step(1540), _step(5800)]
+    large, small = StepTiming(680, 10e6, 9.9e6), StepTiming(2000, 20_000, 19_000)
+    assert host_time.fit([*steps, large]).times.by_kind["elementwise"] == pytest.approx(
+        25, rel=1e-3
+    )
     fitted = host_time.fit([*steps, large])
-    assert fitted.launch_us == pytest.approx(25, rel=1e-3)
-    assert host_time.fit([*steps, *[small] * 4]).step_us < fitted.step_us
+    assert host_time.fit([*steps, *[small] * 4]).times.step_us < fitted.times.step_us
 
 
 def test_one_noisy_step_moves_little() -> None:
-    steps = [_step(launches, launches // 2) for launches in range(500, 4000, 250)]
-    noisy = StepTiming(1000, 500, 200_000, 1000)
-    assert host_time.fit([*steps, noisy]).launch_us == pytest.approx(25, rel=0.05)
+    steps = [_step(1.3 * launches) for launches in range(500, 4000, 250)]
+    noisy = StepTiming(1300, 200_000, 1000)
+    fitted = host_time.fit([*steps, noisy])
+    assert fitted.times.by_kind["elementwise"] == pytest.approx(25, rel=0.05)
 
 
 def test_a_measured_host_has_a_time_for_each_kind() -> None:

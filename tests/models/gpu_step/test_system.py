@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from models.gpu_step import scenario_steps
-from models.gpu_step.host_time import HostTime
+from models.gpu_step.host_time import RELATIVE, HostTime
 from models.gpu_step.judged_steps import PastErrors, device_cases, judged_families, simulated
 from models.gpu_step.measurements import Measurements
 from models.gpu_step.public_measurements import read_measurements
@@ -112,7 +112,7 @@ def test_what_a_step_costs_once_is_hidden_where_the_host_waits_for_loss_scaling(
     held = Tensor((1024,), "float32")
     work = step_work(GpuStep((relu,), (0,) * 40, (held,), 1, 1, 1, (1024,)), "sgd", "float16")
     us = np.where(work.on_gpu, 30_000 / 42, 0.0)
-    step = simulated(work, us, HostTime(1.0, 20_000.0))
+    step = simulated(work, us, HostTime(dict.fromkeys(RELATIVE, 1.0), 20_000.0))
     assert step.gpu_us == pytest.approx(30_000, rel=0.01)
     assert 0 < step.waits_us < 3 * (20_000 / 43 + 1)
 
@@ -207,7 +207,9 @@ def test_a_layout_that_nobody_timed_is_refused() -> None:
     assert not isinstance(GPU_STEP.requires(scenario()), Refusal)
     refused = GPU_STEP.requires(scenario(memory_format="channels_last"))
     assert isinstance(refused, Refusal) and not refused.foreign
-    assert refused.reason.startswith("nobody timed operators in channels_last")
+    assert refused.reason.startswith("nobody timed channels_last but in half precision")
+    half = scenario(memory_format="channels_last", precision="bfloat16")
+    assert not isinstance(GPU_STEP.requires(half), Refusal)
 
 
 def test_memory_grows_with_the_optimizers_state() -> None:

@@ -32,6 +32,8 @@ DETAIL: dict[str, Any] = {
     "waits_s": 0.0,
     "varied_s": 0.0,
     "host_rests_on": "public",
+    "fastest_host": 1.0,
+    "slowest_host": 1.5,
     "idle_share": 0.6,
     "free_batch_size": 5,
     "product_flops": 1e12,
@@ -101,7 +103,7 @@ def test_a_row_says_what_a_user_needs(
     )
     assert nobody == "    nobody in that precision (25 %)"
     assert past == "  past error 12 % of unseen GPUs, n = 7"
-    assert host.endswith("with a faster one a step takes down to 20 ms")
+    assert host.endswith("with the fastest public host 50 ms, with the slowest 75 ms")
     assert published == ("  1,280 tokens/s, $0.781/10⁶ tokens, 20 TFLOP/s a GPU, MFU 20 %")
     assert waits == "  GPU 20 ms, host 50 ms; batches are free at least until 5"
 
@@ -137,7 +139,9 @@ def test_a_row_names_the_precision_and_the_board_that_stand_in(
     assert "  rests on public data of it in float16" in shown
     assert "  past error 12 % of unseen networks, n = 7 on h100" in shown
     measured = lines(forecast(host_rests_on="measured", binds="gpu"), capsys)
-    assert not any("faster host" in line for line in measured)
+    assert not any("public host" in line for line in measured)
+    by_host = lines(forecast(binds="host", alone_s=0.04, host_s=0.04), capsys)
+    assert "  with the fastest public host 40 ms, with the slowest 60 ms" in by_host
 
 
 def test_what_does_not_fit_says_what_does(capsys: pytest.CaptureFixture[str]) -> None:
@@ -171,8 +175,8 @@ def test_what_a_step_loses_beside_gpu_and_host_is_told(capsys: pytest.CaptureFix
 
 def test_it_says_whose_host_issues_steps(capsys: pytest.CaptureFixture[str]) -> None:
     assert (
-        "Host of gpu.mine: the H100 machine of data/public; yours may be faster (probe inventory "
-        "measures it)."
+        "Host of gpu.mine: the middle one of those of public steps (probe inventory measures "
+        "yours)."
     ) in lines(forecast(), capsys)
     measured = lines(forecast(host_rests_on="measured"), capsys)
     assert "Host of gpu.mine: of this node type, measured by probe inventory." in measured

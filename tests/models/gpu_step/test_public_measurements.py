@@ -1,0 +1,72 @@
+"""What public sources tell: calls, layers and steps, read of their rows."""
+
+from math import exp
+
+import pytest
+
+from benchmarks.gpu import read_public
+from models.gpu_step.device import devices
+from models.gpu_step.judged_steps import fit_hosts, passes_us
+from models.gpu_step.measurements import Measurements
+from models.gpu_step.timed_calls import kernels, products
+from models.gpu_step.timed_layers import sailor_layers
+from tests.models.gpu_step.public import PUBLIC
+
+
+@pytest.fixture(scope="module")
+def measured() -> Measurements:
+    return read_public(PUBLIC)
+
+
+def test_a_product_is_as_fast_as_the_median_of_those_who_timed_it() -> None:
+    row = {"device": "NVIDIA H200", "rows": 128, "inner": 64, "columns": 256}
+    (timing,) = products([row | {"value": seconds} for seconds in (5e-6, 9e-6, 6e-6)])
+    assert timing.us == pytest.approx(6) and timing.work.flops == 2 * 128 * 64 * 256
+    assert (timing.device, timing.work.dtype) == (devices()["h200"], "bfloat16")
+
+
+def test_products_of_flagperf_are_of_squares() -> None:
+    rows = [
+        {"operation": name, "dtype": "float32", "device": "a100", "value": 1e-3}
+        for name in ("mm", "linear", "bmm", "gelu")
+    ]
+    mm, linear, bmm, gelu = (timing.work for timing in kernels(rows))
+    assert (mm.dtype, linear.dtype) == ("tf32", "float32")
+    assert mm.flops == linear.flops == 2 * 8192**3 and bmm.flops == 2 * 2 * 4096**3
+    assert gelu.bytes == 2 * 4 * 2**30
+
+
+def test_a_layer_has_the_products_of_its_model() -> None:
+    """Forward: 24 x hidden^2 operations a token, and two products of attention; backward twice."""
+    row = {"model": "OPT-350", "device": "NVIDIA A100-SXM4-40GB", "batch": 2, "tensor_parallel": 1}
+    rows = [row | {"metric": name, "value": 0.01} for name in ("forward_s", "backward_s")]
+    (layer,) = sailor_layers([*rows, *[each | {"tensor_parallel": 2} for each in rows]])
+    flops = sum(work.flops * calls for work, calls in layer.works if work.kind == "matmul")
+    assert flops == 3 * 2 * 2048 * (24 * 1024**2 + 4 * 2048 * 1024)
+    assert layer.passes_us == pytest.approx(20_000)
+    assert {work.dtype for work, _ in layer.works if work.kind == "matmul"} == {"tf32"}
+
+
+def test_steps_of_others_have_what_they_are_trained_with(measured: Measurements) -> None:
+    steps = {(step.network, step.batch): step for step in measured.elsewhere}
+    bert, convnext = steps["bert-tf32", 1], steps["convnext_large-fp16", 408]
+    assert sum(each.numbers for each in bert.trace.parameters) == 109_514_298
+    assert "tf32" in {work.dtype for work in bert.work.works if work.kind == "matmul"}
+    # Gradients of transformers are added to those of the step before.
+    added = bert.work.order[-len(bert.trace.parameters) :]
+    assert {bert.work.works[place].name for place in added} == {"add"}
+    assert convnext.work.waits and not bert.work.waits
+    assert 197e6 < sum(each.numbers for each in convnext.trace.parameters) < 199e6
+    lora = next(step for step in measured.elsewhere if step.network == "qwen_1_8b lora")
+    assert sum(each.bytes for each in lora.trace.frozen) == pytest.approx(2 * 1.84e9, rel=0.01)
+
+
+def test_hosts_of_three_sources_are_known(measured: Measurements) -> None:
+    from models.gpu_step import gpu_time
+
+    times = gpu_time.fit(measured.timings)
+    hosts = fit_hosts((*measured.steps, *measured.elsewhere), times)
+    assert hosts.slowness.keys() == {"gpu_h100", "milabench", "qwen"}
+    assert hosts.slowness["milabench"] < 1 and hosts.middle == hosts.of("milabench")
+    layer = measured.layers[0]
+    assert exp(-0.5) < passes_us(layer, times) / layer.passes_us < exp(0.5)
