@@ -23,6 +23,7 @@ const of = (tag, attributes = {}) => (...inside) => el(tag, attributes, ...insid
 const [p, small, li, h1, h2, bold] = ["p", "small", "li", "h1", "h2", "b"].map((tag) => of(tag));
 const sub = of("p", { class: "sub" });
 const unseen = of("span", { class: "unseen" });
+const spinner = () => el("span", { class: "spin", "aria-hidden": "true" });
 const button = (words, act) => el("button", { type: "button", class: "link", onclick: act }, words);
 
 // Numbers as people read them.
@@ -60,7 +61,7 @@ function amountOf(text) {
   const found = /^([\d.,\s_]+)\s*(k|thousand|m|million|b|bn|billion)?$/i.exec(text.trim());
   if (!found) return NaN;
   const scale = { k: 1e3, t: 1e3, m: 1e6, b: 1e9 }[(found[2] ?? " ")[0].toLowerCase()] ?? 1;
-  return Math.round(Number(found[1].replace(/[,\s_]/g, "")) * scale);
+  return Number(found[1].replace(/[,\s_]/g, "")) * scale;
 }
 
 // Asking: the token is asked once and goes in a header; an answer that takes long tells its progress.
@@ -91,15 +92,12 @@ async function call(path, { body, signal, accept = "application/json", say } = {
 }
 async function lastLine(response, say) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let text = "";
-  for (;;) {
-    let part;
-    try {
-      part = await reader.read();
-    } catch (error) {
+  let text = "", part;
+  do {
+    part = await reader.read().catch((error) => {
       if (error.name === "AbortError") throw error;
-      throw new Refused("The service ended before it could answer. Ask again when it is back.");
-    }
+      return { done: true };
+    });
     const lines = (text + (part.value ?? "")).split("\n");
     text = lines.pop();
     for (const line of lines.filter((each) => each.trim())) {
@@ -108,8 +106,8 @@ async function lastLine(response, say) {
       if (answer) return answer;
       say?.(progress);
     }
-    if (part.done) throw new Refused("The service ended before it could answer. Ask again when it is back.");
-  }
+  } while (!part.done);
+  throw new Refused("The service ended before it could answer. Ask again when it is back.");
 }
 let asking = null;
 function askToken(wasWrong) {
@@ -143,10 +141,7 @@ const state = { support: null, types: [], answers: [], config: null, open: null,
 const form = $("question");
 const sortBy = { column: "cost", down: false };
 const fields = () => [...new Set([...form.elements].map((each) => each.name).filter(Boolean))];
-const value = (name) => {
-  const found = form.elements[name];
-  return found ? String(found.value).trim() : "";
-};
+const value = (name) => form.elements[name]?.value.trim() ?? "";
 const number = (name) => (value(name) === "" ? undefined : Number(value(name)));
 
 function readAddress() {
@@ -159,13 +154,11 @@ function readAddress() {
   state.open = asked.get("open");
   shape();
 }
-function address(more = {}) {
-  const asked = new URLSearchParams({ view: "ask" });
+function address() {
+  const asked = new URLSearchParams();
   for (const name of fields()) if (value(name) && !(name === "unit" && value(name) === "samples")) asked.set(name, value(name));
   if (sortBy.column !== "cost" || sortBy.down) asked.set("sort", (sortBy.down ? "-" : "") + sortBy.column);
   if (state.open) asked.set("open", state.open);
-  for (const [name, of] of Object.entries(more)) asked.set(name, of);
-  if (asked.get("view") === "ask") asked.delete("view");
   return `?${asked}`.replaceAll("%3A", ":").replaceAll("%2C", ",");
 }
 // Fields show where they say something: words of texts, pixels of images, ranks of adapters.
@@ -201,7 +194,7 @@ function bodies() {
   if (value("unit") === "epochs") {
     if (!number("dataset_samples")) throw new Refused("How many samples has an epoch?");
     Object.assign(body, { epochs: amount, dataset_samples: number("dataset_samples") });
-  } else body.samples = value("unit") === "tokens" ? Math.ceil(amount / (body.sequence_length ?? 128)) : amount;
+  } else body.samples = Math.ceil(value("unit") === "tokens" ? amount / (body.sequence_length ?? 128) : amount);
   body.market = value("market") || undefined;
   const types = wanted();
   if (types) {
@@ -232,33 +225,23 @@ async function ask() {
   running?.abort();
   const mine = (running = new AbortController());
   $("fault").hidden = true;
-  let asked;
-  try {
-    asked = bodies();
-  } catch (error) {
-    working(null);
-    return fault(error);
-  }
   working("Asking", mine);
   const say = (text) => mine === running && working(text, mine);
   try {
-    const answers = await Promise.all(
-      asked.map(async (body) => ({
-        body,
-        answer: await call("v1/recommendations?refused=false", { body, signal: mine.signal, accept: NDJSON, say }),
-      })),
-    );
+    const options = { signal: mine.signal, accept: NDJSON, say };
+    const answer = (body) => call("v1/recommendations?refused=false", { body, ...options });
+    const answers = await Promise.all(bodies().map(async (body) => ({ body, answer: await answer(body) })));
     if (mine !== running) return;
     state.answers = answers;
     state.compared.clear();
     draw();
-    working(null);
     if (innerWidth < 900) $("said").scrollIntoView();
   } catch (error) {
     if (error.name === "AbortError" || mine !== running) return;
-    working(null);
     $("answer").replaceChildren();
     fault(error);
+  } finally {
+    if (mine === running) working(null);
   }
 }
 function working(text, control) {
@@ -269,15 +252,13 @@ function working(text, control) {
     working(null);
     tell("Cancelled: the service has stopped.");
   };
-  $("status").replaceChildren(el("span", { class: "spin", "aria-hidden": "true" }), `${text} … `,
-    button("Cancel", stop));
+  $("status").replaceChildren(spinner(), `${text} … `, button("Cancel", stop));
 }
 
 // The answer: headline, plot, cards, table; a row opens.
 const ways = () => state.answers.flatMap(({ answer, body }, place) =>
   answer.candidates.map((way) => ({ ...way, answer, body, id: `${place}:${way.key}`, batch: body.batch_size })));
-const out = () => state.answers.flatMap(({ answer, body }) =>
-  answer.out_of_memory.map((way) => ({ ...way, batch: body.batch_size })));
+const out = () => state.answers.flatMap(({ answer }) => answer.out_of_memory);
 function choiceOf(all) {
   const chosen = state.answers.map(({ answer }, place) => answer.choice && `${place}:${answer.choice.key}`);
   const found = all.filter((way) => chosen.includes(way.id));
@@ -471,7 +452,7 @@ function table(all, best, words, body) {
   const sortOn = (name) => {
     sortBy.down = sortBy.column === name ? !sortBy.down : false;
     sortBy.column = name;
-    history.replaceState(null, "", address());
+    if (!given) history.replaceState(null, "", address());
     redraw();
     document.querySelector(`[data-sort="${name}"]`)?.focus();
   };
@@ -554,7 +535,7 @@ async function fetchForecast(way) {
   const body = { ...rest, worker: way.node_type, workers: way.workers, devices_per_node: Math.max(1, Math.round((way.gpus ?? way.workers) / way.workers)), strategy };
   if (strategy === "single") delete body.workers;
   const answer = await call("v1/forecasts", { body });
-  return answer.forecasts.find((each) => each.scenario_id === way.scenario_id && each.system === way.system) ?? answer.forecasts.find((each) => each.system === way.system);
+  return answer.forecasts.find((each) => each.scenario_id === way.scenario_id && each.system === way.system);
 }
 const panel = (title, ...inside) => el("section", { class: "panel" }, el("h3", {}, title), inside);
 const COLOURS = ["blue", "orange", "teal", "violet", "yellow", "green", "pink", "red"];
@@ -611,8 +592,9 @@ function nearestPanel(way, forecast) {
   else if (!given && way.device) box.append(el("button", { type: "button", class: "link", onclick: async (event) => {
     event.target.textContent = "Reading …";
     try {
+      const isLike = (each) => each.cell.precision === (way.answer.question.precision ?? "float32");
       const cells = (await covered()).cells.filter((cell) => cell.board === way.device || cell.board === way.node_type);
-      const cases = cells.flatMap((cell) => cell.cases.map((each) => ({ ...each, cell }))).sort((a, b) => near_(b, way) - near_(a, way));
+      const cases = cells.flatMap((cell) => cell.cases.map((each) => ({ ...each, cell }))).sort((a, b) => isLike(b) - isLike(a));
       cases.length ? show(cases.map((each) => `${each.label}, ${each.cell.precision}: ${figure(each.error_percent, 2)} %`)) : box.replaceChildren(p(`Nobody has measured on ${way.device}.`));
     } catch (error) {
       fault(error, box);
@@ -620,7 +602,6 @@ function nearestPanel(way, forecast) {
   } }, `Past cases on ${way.device}`));
   return panel("Past cases", past && p(past), box);
 }
-const near_ = (each, way) => (each.cell.precision === way.answer.question.precision ? 2 : 0) + (way.answer.model?.trained_class ? /bert|gpt|opt|t5|llama|vit/i.test(each.label) : 0);
 function measurePanel(way) {
   const known = way.answer.measurements.find((each) => each.key === way.key), question = way.answer.question;
   const target = way.answer.model?.target ?? question.dnn, options = way.body;
@@ -707,7 +688,7 @@ function covered(say) {
 }
 async function showCoverage() {
   const place = $("coverage");
-  place.replaceChildren(el("p", { role: "status" }, el("span", { class: "spin", "aria-hidden": "true" }), "Reading what was judged. The first time it takes half a minute …"));
+  place.replaceChildren(el("p", { role: "status" }, spinner(), "Reading what was judged. The first time it takes half a minute …"));
   try {
     const { cells } = await covered();
     if (!cells.length) return place.replaceChildren(h1("Nothing has been judged yet"),
@@ -718,11 +699,13 @@ async function showCoverage() {
   }
 }
 function drawCoverage(place, cells) {
-  const asked = new URLSearchParams(location.search), pickFrom = (name, of) => [...new Set(cells.map((cell) => cell[name]))].includes(of) ? of : "";
-  const chosen = { system: pickFrom("system", asked.get("system")) || (cells.some((cell) => cell.system === "gpu_step") ? "gpu_step" : cells[0].system), precision: pickFrom("precision", asked.get("precision")) };
+  const asked = new URLSearchParams(location.search), systems = names(cells, "system");
+  const known = (name) => (names(cells, name).includes(asked.get(name)) ? asked.get(name) : "");
+  const usual = systems.includes("gpu_step") ? "gpu_step" : systems[0];
+  const chosen = { system: known("system") || usual, precision: known("precision") };
   const grid = el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Past errors" }), under = el("div", { "aria-live": "polite" });
   const redraw = () => {
-    history.replaceState(null, "", `?${new URLSearchParams(Object.entries({ view: "coverage", ...chosen }).filter(([, of]) => of))}`);
+    note("coverage", chosen);
     const shown = cells.filter((cell) => cell.system === chosen.system && (!chosen.precision || cell.precision === chosen.precision));
     const kinds = [...new Set(shown.map((cell) => cell.kind))].sort(), boards = [...new Set(shown.map((cell) => cell.board))].sort();
     grid.replaceChildren(el("table", { class: "heat" }, el("caption", {}, `Mean absolute error of ${chosen.system}, percent; n judged cases. Blank: nobody measured.`),
@@ -738,13 +721,22 @@ function drawCoverage(place, cells) {
       }))))));
     under.replaceChildren();
   };
-  const select = (label, name, options) => el("label", {}, label, el("select", { onchange: (event) => { chosen[name] = event.target.value; redraw(); } },
-    options.map(([of, words]) => el("option", { value: of, selected: of === chosen[name] }, words))));
-  const names = (name) => [...new Set(cells.map((cell) => cell[name]))].sort().map((each) => [each, each]);
+  const select = (label, name, all) => selectOf(label, chosen, name, names(cells, name), all, redraw);
   place.replaceChildren(h1("How wrong forecasts were, and where"),
     sub("Each case is a measured step, or passes, beside a forecast by a fit that had not seen its family or its board, or of a study's ledger."),
-    el("div", { class: "filters" }, select("System", "system", names("system")), select("Precision", "precision", [["", "all"], ...names("precision")])), grid, under);
+    el("div", { class: "filters" }, select("System", "system", false), select("Precision", "precision", true)), grid, under);
   redraw();
+}
+const names = (rows, name) => [...new Set(rows.map((row) => row[name] ?? "asked"))].sort();
+const note = (view, chosen) =>
+  history.replaceState(null, "", `?${new URLSearchParams(Object.entries({ view, ...chosen }).filter(([, of]) => of))}`);
+function selectOf(label, chosen, name, options, all, redraw) {
+  const pick = (event) => {
+    chosen[name] = event.target.value;
+    redraw();
+  };
+  const option = (of, words = of) => el("option", { value: of, selected: of === chosen[name] }, words);
+  return el("label", {}, label, el("select", { onchange: pick }, all && option("", "all"), options.map((of) => option(of))));
 }
 function rowsOf(place, kind, board, cases) {
   place.replaceChildren(el("h2", { tabindex: "-1" }, `${kind} on ${board}`), rowsTable(["case", "precision", "error, %", "forecast", "measured", "left out of the fit"],
@@ -788,15 +780,15 @@ function overTime(rows) {
   if (!known.length) return sub("No forecast of this history has been judged yet: `make demo` measures some, in ten minutes.");
   const asked = new URLSearchParams(location.search), box = el("div", {}), said = el("div", {});
   const chosen = { study: asked.get("study") ?? "", system: asked.get("system") ?? "" };
-  const names = (name) => [...new Set(known.map((row) => row[name] ?? "asked"))].sort();
   const redraw = () => {
+    note("history", chosen);
     const shown = known.filter((row) => (!chosen.study || (row.study ?? "asked") === chosen.study) && (!chosen.system || row.system === chosen.system))
       .map((row) => ({ ...row, at: new Date(row.made_at) }));
     box.replaceChildren();
     const holder = el("div", { class: "plot-box" });
     box.append(holder);
     drawWhenSized(holder, (width) => plot({ width, height: 340, marginLeft: 50, grid: true, x: { type: "utc", label: "forecast made →" }, y: { label: "↑ error, %", domain: [-60, 60], clamp: true },
-      color: { domain: names("system"), range: COLOURS.map(colour) },
+      color: { domain: names(known, "system"), range: COLOURS.map(colour) },
       marks: [Plot.ruleY([0], { stroke: colour("soft") }), Plot.dot(shown, { x: "at", y: "error_percent", stroke: "system", symbol: "system", r: 4 }),
         tip(shown, "at", "error_percent", (row) => `${row.label}\n${row.system}: ${figure(row.predicted)} forecast, ${figure(row.measured)} ${row.unit} measured\nerror ${figure(row.error_percent, 2)} %`)] },
     `Errors of ${shown.length} judged forecasts over time`));
@@ -805,11 +797,7 @@ function overTime(rows) {
       el("details", {}, el("summary", {}, "The rows"), rowsTable(["scenario", "system", "metric", "forecast", "measured", "error, %", "study", "made"],
         shown.map((row) => [row.label, row.system, row.metric, figure(row.predicted), figure(row.measured), figure(row.error_percent, 3), row.study ?? "—", String(row.made_at).slice(0, 16)]))));
   };
-  const select = (label, name) => el("label", {}, label, el("select", { onchange: (event) => {
-    chosen[name] = event.target.value;
-    history.replaceState(null, "", `?${new URLSearchParams(Object.entries({ view: "history", ...chosen }).filter(([, of]) => of))}`);
-    redraw();
-  } }, el("option", { value: "" }, "all"), names(name).map((each) => el("option", { value: each, selected: each === chosen[name] }, each))));
+  const select = (label, name) => selectOf(label, chosen, name, names(known, name), true, redraw);
   const made = el("div", {}, el("div", { class: "filters" }, select("Study", "study"), select("System", "system")), said, box);
   redraw();
   return made;
@@ -857,23 +845,17 @@ function route() {
   if (view !== "ask") return;
   readAddress();
   if (asked.get("amount") && (asked.get("dnn") || state.config)) ask();
-  else if (!state.answers.length) empty();
-}
-function empty() {
-  const example = "?dnn=hf:gpt2&sequence_length=1024&batch_size=8&precision=bfloat16&optimizer=adamw&amount=300000&max_hours=24";
-  const second = "?dnn=hf:llama-3-8b&sequence_length=2048&batch_size=1&precision=bfloat16&optimizer=adamw&trained=lora&lora=16&amount=10+million&unit=tokens&budget_usd=50";
-  $("answer").replaceChildren(h1("Which nodes shall train it?"), sub("Say what is trained and how much. The answer says what to rent, how long that takes, what it costs, and how wrong such forecasts were."),
-    el("ul", {}, li(el("a", { href: example, "data-to": "" }, "GPT-2, 300,000 samples within 24 hours")), li(el("a", { href: second, "data-to": "" }, "Llama 3 8B, LoRA, 10 million tokens under $50"))));
+  else if (state.answers.length) draw();
 }
 async function readConfig(file) {
   try {
     state.config = JSON.parse(await file.text());
     if (!state.config || typeof state.config !== "object" || Array.isArray(state.config)) throw new Error();
-    $("config-name").replaceChildren(`${file.name} (${state.config.model_type ?? "no model_type"}) `, el("button", { type: "button", class: "link", onclick: () => {
+    $("config-name").replaceChildren(`${file.name} (${state.config.model_type ?? "no model_type"}) `, button("Remove", () => {
       state.config = null;
       $("config-name").replaceChildren();
       shape();
-    } }, "Remove"));
+    }));
     form.elements.dnn.value = "";
     shape();
   } catch {

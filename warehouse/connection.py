@@ -242,9 +242,10 @@ def _open(
         return connection
     for name, value in settings.items():
         connection.execute(f"SET {name} = {literal(value)}")
-    connection.execute("SET TimeZone = 'UTC'")
+    # Of all connections to this file: a second one at once cannot set what the first has locked.
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
     # A join with some runs leaves blocks of other runs unread, also where it is of many.
-    connection.execute("SET dynamic_or_filter_threshold = 10000")
+    connection.execute("SET GLOBAL dynamic_or_filter_threshold = 10000")
     # DuckDB compares paths as they stand in a statement, where * and [ are escaped.
     within_reach = [str(folder) for folder in folders] + ([] if read_only else [plain_name(SCHEMA)])
     inside = [name for folder in within_reach for name in (folder, escape(folder))]

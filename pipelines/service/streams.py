@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine
+from logging import getLogger
 from typing import Any
 
 from fastapi import Request, Response
@@ -87,6 +88,9 @@ async def _lines(admission: Admission, call: Callable[[Say], str]) -> AsyncItera
         yield f'{{"answer":{answering.result()}}}\n'
     except (BadInput, HTTPException, StepcastError) as error:
         yield _line("detail", error.detail if isinstance(error, HTTPException) else f"{error}")
+    except Exception as error:
+        getLogger("uvicorn.error").exception("an answer failed")
+        yield _line("detail", f"the service failed ({type(error).__name__}); its log says how")
     finally:
         answering.cancel()
 

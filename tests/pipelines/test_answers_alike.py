@@ -63,9 +63,13 @@ def by_python() -> list[dict[str, Any]]:
     return rows
 
 
-def by_http(home: Path) -> list[dict[str, Any]]:
+def client_of(home: Path) -> TestClient:
     engine = Engine(PublishedHistory(home))
-    client = TestClient(service(engine, Collector(), Checker(None, 1, ["true"]), None))
+    return TestClient(service(engine, Collector(), Checker(None, 1, ["true"]), None))
+
+
+def by_http(home: Path) -> list[dict[str, Any]]:
+    client = client_of(home)
     nodes = {"node_type": "p5.48xlarge", "count": NODES, "devices_per_node": 1}
     question = {"workloads": [{"dnn": "small_cnn", **RECIPE}], "nodes": [nodes]}
     answer = client.post("/v1/forecasts", json=question)
@@ -95,3 +99,25 @@ def test_all_four_answer_alike(home: Path, tmp_path: Path) -> None:
     )
     assert command == frame == http == sweep
     assert [row["system"] for row in command] == ["gpu_step"]
+
+
+def test_what_to_rent_is_the_same_over_http(home: Path) -> None:
+    options = {"dnn": "small_cnn", "samples": 10**7, "max_hours": 24, **RECIPE}
+    words = [
+        word
+        for name, value in options.items()
+        for word in (f"--{name.replace('_', '-')}", str(value))
+    ]
+    printed = stepcast("recommend", *words, "--json")
+    assert printed.code == 0, printed.err
+    client = client_of(home)
+    command, http = json.loads(printed.out), client.post("/v1/recommendations", json=options).json()
+    # Each is as of its own moment, and named by it.
+    assert command.pop("recommendation_id") != http.pop("recommendation_id")
+    assert command == http
+    assert http["choice"] and http["front"] and http["forecasts"]
+    # Fewer nodes are answered from the same forecasts, as if they had been made anew.
+    fewer = client.post("/v1/recommendations", json=options | {"max_nodes": 2}).json()
+    again = client_of(home).post("/v1/recommendations", json=options | {"max_nodes": 2}).json()
+    assert fewer.pop("recommendation_id") != again.pop("recommendation_id")
+    assert fewer == again

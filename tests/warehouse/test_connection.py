@@ -130,6 +130,15 @@ def test_times_are_utc(make: "Maker") -> None:
         assert frame.schema["started_at"].time_zone == "UTC"  # type: ignore[attr-defined]
 
 
+def test_times_are_utc_to_each_of_several_readers(tmp_path: Path) -> None:
+    """The first locks its settings, and the machine may be elsewhere."""
+    file = tmp_path / "some.duckdb"
+    duckdb.connect(str(file)).close()
+    with connect(file, read_only=True) as first, connect(file, read_only=True) as second:
+        for reader in (first, second):
+            assert reader.execute("SELECT current_setting('TimeZone')").fetchone() == ("UTC",)
+
+
 def test_without_a_history_the_message_says_what_to_do(fresh: "Maker") -> None:
     with pytest.raises(BadInput, match=r"no history in .*; run `make demo` or `stepcast run`"):
         read_only(fresh.home, "SELECT 1")
