@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def write_forecasts(
     new: Sequence["ScenarioForecast"],
-    place: HostSelection,
+    chosen_host: HostSelection,
     warehouse: Warehouse,
     made: Sequence[FitRecord] = (),
 ) -> int:
@@ -23,7 +23,7 @@ def write_forecasts(
 
     Args:
         new: forecasts.
-        place: whose they are.
+        chosen_host: whose they are.
         warehouse: the history.
         made: fits that were made now. Also those whose forecasts are all refused are kept, so that
             nobody has to make them again.
@@ -35,7 +35,7 @@ def write_forecasts(
     return warehouse.record_asked(
         list(fits.values()),
         [forecast.scenario for forecast in new],
-        [_prediction(forecast, place) for forecast in new],
+        [_prediction(forecast, chosen_host) for forecast in new],
         {forecast.cost.prices for forecast in new if forecast.cost is not None},
     )
 
@@ -45,14 +45,14 @@ def snapshot_of(forecast: "ScenarioForecast") -> str | None:
     return None if forecast.cost is None else forecast.cost.snapshot
 
 
-def _prediction(forecast: "ScenarioForecast", place: HostSelection) -> Prediction:
+def _prediction(forecast: "ScenarioForecast", chosen_host: HostSelection) -> Prediction:
     figures = forecast.value, forecast.low, forecast.high, forecast.unknown
     return prediction_of(
         forecast.system,
         forecast.fit.fit_id,
         forecast.scenario,
         figures,
-        backend=place.backend,
-        host_id=place.host_id,
+        backend=chosen_host.backend,
+        host_id=chosen_host.host_id,
         price_snapshot=snapshot_of(forecast),
     )

@@ -135,19 +135,19 @@ def predict_corrected(
     )
     if step is None:
         return answer
-    place = answer.place
-    scenarios = {scenario for curve in curves for scenario in curve.scenarios(place.backend)}
+    chosen_host = answer.chosen_host
+    scenarios = {scenario for curve in curves for scenario in curve.scenarios(chosen_host.backend)}
     shown, refused = _corrected_answer(answer, step, scenarios)
     new = [forecast for forecast in shown if forecast.corrected_by is not None]
-    written = answer.written + (0 if dry_run else write_forecasts(new, place, warehouse))
-    return ForecastAnswer(place, tuple(shown), tuple(refused), written)
+    written = answer.written + (0 if dry_run else write_forecasts(new, chosen_host, warehouse))
+    return ForecastAnswer(chosen_host, tuple(shown), tuple(refused), written)
 
 
 def _corrected_answer(
     answer: ForecastAnswer, step: MeasuredStep, scenarios: set[Scenario]
 ) -> tuple[list[ScenarioForecast], list[ForecastRefusal]]:
     """Return forecasts of scenarios, each before its corrected one, and why some have none."""
-    (measured,) = step.curve.scenarios(answer.place.backend)
+    (measured,) = step.curve.scenarios(answer.chosen_host.backend)
     anchors = {each.system.name: each for each in answer.forecasts if each.scenario == measured}
     why = {each.system.name: each.reason for each in answer.refused if each.scenario == measured}
     shown: list[ScenarioForecast] = []
@@ -158,7 +158,7 @@ def _corrected_answer(
             continue
         anchor, name = anchors.get(forecast.system.name), forecast.system.name
         if anchor is not None and anchor.value:
-            shown.append(_corrected(forecast, anchor, step, answer.place))
+            shown.append(_corrected(forecast, anchor, step, answer.chosen_host))
             continue
         reason = why[name] if anchor is None else anchor.unknown
         explanation = f"{name} does not forecast the measured {measured.label}: {reason}"
@@ -167,7 +167,10 @@ def _corrected_answer(
 
 
 def _corrected(
-    forecast: ScenarioForecast, anchor: ScenarioForecast, step: MeasuredStep, place: HostSelection
+    forecast: ScenarioForecast,
+    anchor: ScenarioForecast,
+    step: MeasuredStep,
+    chosen_host: HostSelection,
 ) -> ScenarioForecast:
     assert anchor.value and forecast.value
     forecast_s, anchor_s = _step_s(forecast), _step_s(anchor)
@@ -189,8 +192,8 @@ def _corrected(
         row_filter=f"rows of fit {parameters.fit_id}, and a measured step",
         row_count=1,
         data_hash=content_hash(parameters.canonical_json()),
-        backend=place.backend,
-        host_id=place.host_id,
+        backend=chosen_host.backend,
+        host_id=chosen_host.host_id,
         code_version=code_version(),
         created_at=datetime.now(UTC),
     )

@@ -108,7 +108,7 @@ class ScenarioForecast:
 class ForecastAnswer:
     """What all systems say: forecasts, refusals, and how many forecasts are new in the ledger."""
 
-    place: HostSelection
+    chosen_host: HostSelection
     forecasts: tuple[ScenarioForecast, ...]
     refused: tuple[ForecastRefusal, ...]
     written: int
@@ -119,9 +119,9 @@ class ForecastAnswer:
         return [forecast for forecast in self.forecasts if not forecast.fits_memory]
 
     def with_more(self, other: "ForecastAnswer") -> "ForecastAnswer":
-        """Return an answer with that to another question about the same place."""
+        """Return an answer with that to another question about the same host."""
         return ForecastAnswer(
-            self.place,
+            self.chosen_host,
             (*self.forecasts, *other.forecasts),
             (*self.refused, *other.refused),
             self.written + other.written,
@@ -135,7 +135,7 @@ def predict_curves(
     *,
     backend: Backend | None = None,
     host: str | None = None,
-    place: HostSelection | None = None,
+    chosen_host: HostSelection | None = None,
     dry_run: bool = False,
     known_by: datetime | None = None,
     far_out: bool = True,
@@ -149,7 +149,7 @@ def predict_curves(
         systems: that are asked.
         backend: whose profiles count; None: as `select_host` chooses.
         host: the same, of hosts.
-        place: whose profiles count, where that was chosen before.
+        chosen_host: whose profiles count, where that was chosen before.
         dry_run: whether the ledger stays as it is.
         known_by: runs that started later do not count, as profiles or as judges; None: all do.
         far_out: whether forecasts are given that are farther out than any that was judged.
@@ -165,7 +165,12 @@ def predict_curves(
         raise BadInput(str(error)) from None
     with warehouse.reading():
         scope = HistoryScope.read(
-            warehouse, curves, backend=backend, host=host, place=place, known_by=known_by
+            warehouse,
+            curves,
+            backend=backend,
+            host=host,
+            chosen_host=chosen_host,
+            known_by=known_by,
         )
         ready = _read(curves, systems, scope, warehouse, known_by)
     return _forecast(ready, NOTHING, warehouse, dry_run=dry_run, far_out=far_out, say=say)
@@ -230,7 +235,7 @@ class _Ready:
     """All that forecasts need of the history."""
 
     plan: Plan
-    place: HostSelection
+    chosen_host: HostSelection
     inputs: Mapping[FitGroup, FitInputs]
     history: ForecastHistory
 
@@ -244,8 +249,8 @@ def _read(
 ) -> _Ready:
     plan = match(questions, systems, scope)
     inputs = read_fit_inputs(plan.groups, scope.host_id, warehouse)
-    history = read_history(warehouse, plan.groups, scope.place, known_by)
-    return _Ready(plan, scope.place, inputs, history)
+    history = read_history(warehouse, plan.groups, scope.chosen_host, known_by)
+    return _Ready(plan, scope.chosen_host, inputs, history)
 
 
 def _forecast(
@@ -278,15 +283,15 @@ def _forecast(
             if forecast.is_new
             or not history.has_asked(forecast.fit.fit_id, forecast.scenario, snapshot_of(forecast))
         ]
-        written = write_forecasts(unwritten, ready.place, warehouse, _made(fits))
-    return ForecastAnswer(ready.place, forecasts, refused, written)
+        written = write_forecasts(unwritten, ready.chosen_host, warehouse, _made(fits))
+    return ForecastAnswer(ready.chosen_host, forecasts, refused, written)
 
 
 def fit_for_scenario(
     warehouse: Warehouse,
     system: System,
     curve: Curve,
-    place: HostSelection,
+    chosen_host: HostSelection,
     *,
     known_by: datetime | None = None,
     say: Say = lambda _: None,
@@ -299,17 +304,17 @@ def fit_for_scenario(
         warehouse: the history.
         system: that is fitted.
         curve: whose first scenario counts.
-        place: whose runs count.
+        chosen_host: whose runs count.
         known_by: runs that started later do not count; None: all do.
         say: told what takes long.
     """
     first = curve.model_copy(update={"workers": curve.workers[:1]})
     with warehouse.reading():
-        scope = HistoryScope.read(warehouse, [first], place=place, known_by=known_by)
+        scope = HistoryScope.read(warehouse, [first], chosen_host=chosen_host, known_by=known_by)
         plan = match([first], [system], scope)
-        inputs = read_fit_inputs(plan.groups, place.host_id, warehouse)
+        inputs = read_fit_inputs(plan.groups, chosen_host.host_id, warehouse)
     fits = fit_groups(inputs, scope, say)
-    write_forecasts((), place, warehouse, _made(fits))
+    write_forecasts((), chosen_host, warehouse, _made(fits))
     fit = next(iter(fits.values()), None)
     return fit.fitted() if isinstance(fit, Fit) else None
 

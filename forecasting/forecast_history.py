@@ -96,24 +96,24 @@ class ForecastHistory:
 def read_history(
     warehouse: Warehouse,
     groups: Sequence[FitGroup],
-    place: HostSelection,
+    chosen_host: HostSelection,
     known_by: datetime | None = None,
 ) -> ForecastHistory:
     """Read what forecasts of some groups need; what was judged after `known_by` is left out."""
-    splits = _splits(warehouse, groups, place) if groups else {}
+    splits = _splits(warehouse, groups, chosen_host) if groups else {}
     scenario_ids = {scenario.scenario_id for group in groups for _, scenario in group.of}
     ledger = (
         warehouse.query("forecasts_of_fits")
         .filter(pl.col("subject_id").is_in(list(scenario_ids)))
         .rows_by_key(("fit_id", "subject_id"), named=True)
     )
-    is_judged = warehouse.has_runs_on(place.backend)
-    past = _past(warehouse, place.backend) if is_judged else {}
+    is_judged = warehouse.has_runs_on(chosen_host.backend)
+    past = _past(warehouse, chosen_host.backend) if is_judged else {}
     changed = _changed(warehouse)
     prices = preferred_prices(warehouse.query("prices_as_of", market="on_demand"))
     judged = JudgedScenarios({})
     if is_judged:
-        judged = JudgedScenarios.read(warehouse, place.backend, known_by)
+        judged = JudgedScenarios.read(warehouse, chosen_host.backend, known_by)
     return ForecastHistory(splits, groups, past, ledger, changed, prices, judged)
 
 
@@ -126,14 +126,14 @@ def _changed(warehouse: Warehouse) -> dict[str, list[NodeTypeChange]]:
 
 
 def _splits(
-    warehouse: Warehouse, groups: Sequence[FitGroup], place: HostSelection
+    warehouse: Warehouse, groups: Sequence[FitGroup], chosen_host: HostSelection
 ) -> dict[tuple[int, str], str]:
     questions = {
         f"{number} {scenario.scenario_id}": {
             "key": f"{number} {scenario.scenario_id}",
             "canonical": scenario.model_dump(mode="json"),
             "run_ids": group.run_ids,
-            "host_id": place.host_id,
+            "host_id": chosen_host.host_id,
         }
         for number, group in enumerate(groups)
         for _, scenario in group.of

@@ -116,12 +116,12 @@ class HistoryScope:
     """All visible runs of a host, and public measurements.
 
     Attributes:
-        place: the backend and host.
+        chosen_host: the backend and host.
         on_host: its runs, and public ones.
         elsewhere: runs of the backend's other hosts.
     """
 
-    place: HostSelection
+    chosen_host: HostSelection
     on_host: RunIndex
     elsewhere: RunIndex
 
@@ -133,7 +133,7 @@ class HistoryScope:
         *,
         backend: Backend | None = None,
         host: str | None = None,
-        place: HostSelection | None = None,
+        chosen_host: HostSelection | None = None,
         known_by: datetime | None = None,
     ) -> "HistoryScope":
         """Return the scope of a question.
@@ -143,7 +143,7 @@ class HistoryScope:
             curves: what is asked about.
             backend: whose runs count; None: as `select_host` chooses.
             host: the same, of hosts.
-            place: whose runs count, where that was chosen before.
+            chosen_host: whose runs count, where that was chosen before.
             known_by: runs that started later do not count; None: all do.
 
         Raises:
@@ -153,26 +153,26 @@ class HistoryScope:
             visible_runs(warehouse, known_by),
             visible_runs(warehouse, known_by, public=True),
         )
-        if place is None:
+        if chosen_host is None:
             is_chosen = bool(runs or host or not public)
-            place = select_host(runs, curves, backend, host) if is_chosen else host_here()
-        on_backend = [run for run in runs if run.backend == place.backend]
-        host_runs = [run for run in on_backend if run.host_id == place.host_id]
+            chosen_host = select_host(runs, curves, backend, host) if is_chosen else host_here()
+        on_backend = [run for run in runs if run.backend == chosen_host.backend]
+        host_runs = [run for run in on_backend if run.host_id == chosen_host.host_id]
         return cls(
-            place,
+            chosen_host,
             RunIndex([*host_runs, *public]),
-            RunIndex(run for run in on_backend if run.host_id != place.host_id),
+            RunIndex(run for run in on_backend if run.host_id != chosen_host.host_id),
         )
 
     @property
     def backend(self) -> Backend:
         """The backend that forecasts are about."""
-        return self.place.backend
+        return self.chosen_host.backend
 
     @property
     def host_id(self) -> str:
         """The host that forecasts are about."""
-        return self.place.host_id
+        return self.chosen_host.host_id
 
     def select(
         self, system: System, asked: Asked, scenarios: Iterable[Scenario]
@@ -188,7 +188,7 @@ class HistoryScope:
             requirement.scope != "public" and not requirement.optional
             for requirement in requirements
         )
-        if of_hosts and (reason := self.place.lacks(scenario)):
+        if of_hosts and (reason := self.chosen_host.lacks(scenario)):
             return ForecastRefusal(scenario, system, reason)
         if isinstance(requirements, Refusal):
             return ForecastRefusal(scenario, system, requirements.reason, requirements.foreign)

@@ -218,7 +218,7 @@ def part_rows(folder: SweepFolder, part: Part) -> pl.DataFrame:
     history = folder.open()
     # Of models of the user's own, what is far out is refused, as `stepcast predict` does.
     answer = predict_curves(
-        history, sound, systems, place=place, dry_run=True, far_out=grid.model is None
+        history, sound, systems, chosen_host=place, dry_run=True, far_out=grid.model is None
     )
     priced = [
         (

@@ -267,8 +267,8 @@ def answer(
     )
     answer = ask(curves, backend=backend, host=host)
     out_of_memory = [forecast.scenario for forecast in answer.out_of_memory]
-    if sharded := sharded_curves(curves, out_of_memory, answer.place.backend):
-        answer = answer.with_more(ask(sharded, place=answer.place))
+    if sharded := sharded_curves(curves, out_of_memory, answer.chosen_host.backend):
+        answer = answer.with_more(ask(sharded, chosen_host=answer.chosen_host))
     if mixes := proposed_curves(
         warehouse,
         question,
@@ -280,8 +280,8 @@ def answer(
         known_by=when,
         say=say,
     ):
-        answer = answer.with_more(ask(mixes, place=answer.place))
-    evidence = read_evidence(warehouse, answer.place.backend, question.late, when)
+        answer = answer.with_more(ask(mixes, chosen_host=answer.chosen_host))
+    evidence = read_evidence(warehouse, answer.chosen_host.backend, question.late, when)
     everything = candidates_of(answer.forecasts, question, prices, evidence, systems)
     if not everything:
         raise BadInput(_nothing(answer, question))
@@ -385,7 +385,7 @@ def _record(
     fields = question.model_dump(mode="json")
     return Recommendation(
         system=chooser,
-        backend=answer.place.backend,
+        backend=answer.chosen_host.backend,
         job={name: value for name, value in fields.items() if name not in limits},
         objective=question.minimize,
         constraints={name: fields[name] for name in sorted(limits - {"minimize"})}

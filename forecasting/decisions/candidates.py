@@ -322,16 +322,16 @@ def proposed_curves(
         if search is None or len(types) < 2:
             continue
         each = _curve(question, known, [ProposedNodes(1, name, 1) for name in types])
-        place = answer.place
-        fitted = fit_for_scenario(warehouse, system, each, place, known_by=known_by, say=say)
+        chosen_host = answer.chosen_host
+        fitted = fit_for_scenario(warehouse, system, each, chosen_host, known_by=known_by, say=say)
         if fitted is None:
             continue
-        scenario = each.scenarios(place.backend)[0]
+        scenario = each.scenarios(chosen_host.backend)[0]
         for market in prices.markets:
             offers = list(_offers(prices, {name: capacity[name] for name in types}, market))
             for proposal in search(fitted, scenario, job, offers):
                 curve = _curve(question, known, proposal)
-                if answered.isdisjoint(curve.scenarios(place.backend)):
+                if answered.isdisjoint(curve.scenarios(chosen_host.backend)):
                     curves[curve] = None
     return list(curves)
 
@@ -341,7 +341,8 @@ def _profiled(system: System, capacity: Mapping[str, int], answer: ForecastAnswe
     lacking = {
         group.node_type
         for refusal in answer.refused
-        if refusal.system == system and (refusal.lacking or answer.place.lacks(refusal.scenario))
+        if refusal.system == system
+        and (refusal.lacking or answer.chosen_host.lacks(refusal.scenario))
         for group in refusal.scenario.worker_groups
     }
     return [name for name in capacity if name not in lacking]

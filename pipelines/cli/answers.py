@@ -164,9 +164,9 @@ class PredictAnswer(Record):
         """Return an answer for programs."""
         return cls(
             model=model,
-            backend=answer.place.backend,
-            host_id=answer.place.host_id,
-            this_host=answer.place.is_here,
+            backend=answer.chosen_host.backend,
+            host_id=answer.chosen_host.host_id,
+            this_host=answer.chosen_host.is_here,
             forecasts=tuple(ForecastRow.of(each, dataset_samples) for each in answer.forecasts),
             refused=tuple(map(RefusalRow.of, answer.refused)),
             written=answer.written,

@@ -58,7 +58,7 @@ def _nearest(forecast: ScenarioForecast) -> tuple[str, str] | None:
 
 def _foreign_step_lines(answer: ForecastAnswer) -> Iterator[str]:
     """Yield a line for the systems whose forecasts rest on steps of other hosts."""
-    host = answer.place.host_id
+    host = answer.chosen_host.host_id
 
     def foreign(forecast: ScenarioForecast) -> tuple[int, tuple[str, ...]] | None:
         runs = [run for run in forecast.fit.runs if run.backend != "imported"]

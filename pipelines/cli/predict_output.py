@@ -41,7 +41,7 @@ def print_answer(
     answer, own = answered.answer, answered.own
     if own is not None:
         print_text(own.in_words)
-    for line in answer.place.in_words():
+    for line in answer.chosen_host.in_words():
         print_text(line)
     of_devices = [forecast for forecast in answer.forecasts if forecast.detail is not None]
     others = [forecast for forecast in answer.forecasts if forecast.detail is None]

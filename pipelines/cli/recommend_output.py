@@ -56,7 +56,7 @@ def print_decision(answer: DecisionAnswer, target: str | None = None) -> None:
         _agreement(answer),
         _measurements(answer, target),
         _overheads(answer, rows),
-        answer.answer.place.in_words(),
+        answer.answer.chosen_host.in_words(),
         _prices(answer, rows),
         _refusals(answer),
     ):
@@ -81,7 +81,7 @@ def _question(answer: DecisionAnswer) -> Iterator[str]:
 
 def _coverage(answer: DecisionAnswer) -> str:
     """Return of how many ways to run the job something is known, and whether that was judged."""
-    known, on = answer.coverage, f"on backend {answer.answer.place.backend}"
+    known, on = answer.coverage, f"on backend {answer.answer.chosen_host.backend}"
     text = f"{known.counted} of {count(known.asked, 'way')} to run it"
     text += " has a forecast" if known.counted == 1 else " have forecasts"
     if known.is_judged:

@@ -196,7 +196,7 @@ class RecommendAnswer(Record):
         cls, answer: DecisionAnswer, model: Mapping[str, Any] | None, *, refused: bool = True
     ) -> Self:
         """Return an answer for programs; `refused`: with a row of each refusal of each system."""
-        decision, place, offered = answer.decision, answer.answer.place, answer.offered
+        decision, chosen_host, offered = answer.decision, answer.answer.chosen_host, answer.offered
         known = {"image_size": answer.known.image_size, "link_mbps": answer.known.link_mbps}
 
         told = [each for each in (decision.choice, *decision.alternatives, *answer.front) if each]
@@ -232,9 +232,9 @@ class RecommendAnswer(Record):
                 for each in dict.fromkeys(told)
                 if (forecast := answer.forecast_of(each))
             ),
-            backend=place.backend,
-            host_id=place.host_id,
-            this_host=place.is_here,
+            backend=chosen_host.backend,
+            host_id=chosen_host.host_id,
+            this_host=chosen_host.is_here,
             recommendation_id=answer.recommendation_id,
         )
 

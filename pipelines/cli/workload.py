@@ -360,7 +360,7 @@ def profile_commands(answer: "ForecastAnswer", own: OwnWorkload) -> Iterator[str
     exchange = bool(lacking & {"links", "allreduce"}) or "tf_trace" in lacking
     # All-reduces of another host do not serve once this one has passes of its own.
     several = any(workers > 1 for curve in own.curves for workers in curve.workers)
-    exchange |= several and not answer.place.is_here and "torch_compute" in lacking
+    exchange |= several and not answer.chosen_host.is_here and "torch_compute" in lacking
     served = own.curves[0].server is not None
     is_replicated = own.curves[0].strategy == "all_reduce"
     if lacking & {"torch_compute", "tf_trace"} or (exchange and own.model.framework == "pytorch"):

@@ -160,7 +160,7 @@ def _part(answer: ForecastAnswer | None, curves: Sequence[Curve]) -> ForecastAns
     """Return what an answer says of curves; None if it says nothing of some."""
     if answer is None:
         return None
-    asked = {each for curve in curves for each in curve.scenarios(answer.place.backend)}
+    asked = {each for curve in curves for each in curve.scenarios(answer.chosen_host.backend)}
     forecasts = tuple(each for each in answer.forecasts if each.scenario in asked)
     refused = tuple(each for each in answer.refused if each.scenario in asked)
     known = {each.scenario for each in forecasts} | {each.scenario for each in refused}

@@ -79,7 +79,9 @@ class Engine:
         of_all = [made[number] for number in range(len(workloads))]
         if not answers:
             return WorkloadForecasts(of_all)
-        return WorkloadForecasts(of_all, answers[0].place.backend, answers[0].place.host_id)
+        return WorkloadForecasts(
+            of_all, answers[0].chosen_host.backend, answers[0].chosen_host.host_id
+        )
 
     def _of_dataset(
         self, workloads: Sequence[Workload], nodes: NodeSelection, dataset: str | None
@@ -113,7 +115,7 @@ class Engine:
             if isinstance(subject, str):
                 return _refused(subject)
             if isinstance(subject, Curve):
-                (subject,) = subject.scenarios(answer.place.backend)
+                (subject,) = subject.scenarios(answer.chosen_host.backend)
             return _forecast(workload, by_scenario[subject])
 
         return [*map(said, workloads, subjects)], answer

@@ -92,8 +92,8 @@ def test_inventories_do_for_a_forecast_of_this_host(home: Path) -> None:
     take_inventory(home, host_id("loopback"), FAST)
     answer = asked(home)
     (now,) = answer.forecasts
-    assert answer.place.is_here
-    assert answer.place.host_id == host_id("loopback")
+    assert answer.chosen_host.is_here
+    assert answer.chosen_host.host_id == host_id("loopback")
     assert (now.system.name, now.split) == ("log_linear", "held_out_host")
     assert {run.host_id for run in now.fit.runs} == {THERE, host_id("loopback")}
     assert now.value is not None
@@ -119,7 +119,7 @@ def test_nodes_here_need_an_inventory_too(home: Path) -> None:
     land(home / "landing", run, None, {})
     Warehouse(home).load()
     answer = asked(home)
-    assert answer.place.is_here
+    assert answer.chosen_host.is_here
     assert reasons(answer)["log_linear"] == f"no inventory of {WORKER} nodes"
     take_inventory(home, host_id("loopback"), FAST)
     assert asked(home).forecasts
@@ -160,7 +160,7 @@ def test_a_fit_about_one_host_is_not_loaded_for_the_other(
     take_inventory(home, here, FAST)
     warehouse = Warehouse(home)
     (now,) = asked(home).forecasts
-    write_forecasts([now], asked(home).place, warehouse)
+    write_forecasts([now], asked(home).chosen_host, warehouse)
     run_ids = [run.run_id for run in now.fit.runs]
     tables = warehouse.visible_tables(now.system.tables, run_ids)
     of_both = mark_foreign_hosts(tables, here)
