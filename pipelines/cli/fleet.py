@@ -54,9 +54,9 @@ def add(
     every: Annotated[str, typer.Option(help="hour, night, week or month.")] = "week",
     max_minutes: Annotated[float, typer.Option(help="What one visit may take.")] = 20,
     networks: Annotated[str, typer.Option(help="What is profiled on it: a,b.")] = "small_cnn",
-    watched: Annotated[
-        bool, typer.Option("--watch/--no-watch", help="Watch it for drift each night.")
-    ] = True,
+    unwatched: Annotated[
+        bool, typer.Option("--no-watch", help="Do not watch it for drift each night.")
+    ] = False,
     backend: Annotated[str, typer.Option(help="auto, emulated, loopback, ssh or ec2.")] = "auto",
     max_usd: Annotated[
         float | None,
@@ -84,7 +84,7 @@ def add(
         "every": every,
         "max_minutes": max_minutes,
         "networks": _listed(networks),
-        "watched": watched,
+        "watched": not unwatched,
         "backend": backend,
         "max_usd": max_usd,
         "added_at": now(),
@@ -255,7 +255,9 @@ def _run(node_type: str | None, *, watch: bool) -> None:
     items = [item for item in agenda(place) if item.member.node_type == node_type]
     wanted = next((item for item in items if item.watches == watch), None)
     if wanted is None:
-        raise BadInput(f"{node_type} is not watched; `stepcast fleet add` with --watch changes it")
+        raise BadInput(
+            f"{node_type} is not watched; `stepcast fleet add` without --no-watch changes it"
+        )
     _visit(wanted, place)
 
 

@@ -11,9 +11,7 @@ from profilers.clusters import BackendChoice
 Study = Annotated[Path, typer.Argument(help="A study file.")]
 Backend = Annotated[
     BackendChoice | None,
-    typer.Option(
-        help="Where its nodes are; overrules what the study says. Of a report: where it ran."
-    ),
+    typer.Option(help="Where its nodes are; overrules what the study says."),
 ]
 Until = Annotated[
     Literal["forecast"] | None,
@@ -65,16 +63,16 @@ def report(
     study: Annotated[
         Path, typer.Argument(help="A study file, or a folder of them: the four papers' figures.")
     ] = DEMO,
-    backend: Backend = None,
     to: Annotated[
         Path | None, typer.Option(help="The file that is written; one of the home if none.")
     ] = None,
 ) -> None:
     """Write the HTML report of a study again.
 
-    It shows the round that ran last; where later rounds repeat a part of the study (`again`), the
-    first, and they are in its noise floor. Where nothing of the study has run on this host, it is
-    of the host that ran it last: of kept runs that were loaded, or forecast anew by `reproduce`.
+    It shows the round that ran last, on whichever backend; where later rounds repeat a part of the
+    study (`again`), the first, and they are in its noise floor. Where nothing of the study has run
+    on this host, it is of the host that ran it last: of kept runs that were loaded, or forecast
+    anew by `reproduce`.
 
     Of a folder of study files: the figures and tables of the four papers, beside what they print,
     with a group for each paper and study, the round that ran last.
@@ -85,10 +83,7 @@ def report(
     """
     from pipelines.cli import run_job
 
-    if study.is_dir():
-        run_job.write_papers(sorted(study.glob("*.yaml")), to)
-        return
-    run_job.write_report(_found(study), backend, to)
+    run_job.write_report(_found(study), to)
 
 
 def _found(study: Path) -> Path:

@@ -11,7 +11,7 @@ import typer
 
 from forecasting.inputs import baseline_in_words, input_runs_by_system, systems_of
 from forecasting.results import outcome, summary
-from forecasting.study_checks import LoadedStudy, load_study, load_unchecked
+from forecasting.study_checks import load_study, load_unchecked
 from pipelines.cli.errors import Interrupted
 from pipelines.cli.money import SpendingLimit
 from pipelines.cli.query import history_here
@@ -36,7 +36,7 @@ from studies.rounds import (
     shown_host,
     whole_round,
 )
-from studies.study import read_study
+from studies.study import Study, read_study
 from warehouse.durable_files import write_text
 from warehouse.history import PublishedHistory, known_runs
 from warehouse.home import HISTORY, PAPERS, REPORT, home
@@ -128,22 +128,18 @@ def show_plan(path: Path, backend: str | None) -> None:
     print_table(pl.DataFrame(rows, schema=["what", "about"], orient="row"))
 
 
-def write_report(path: Path, backend: str | None, to: Path | None = None) -> None:
+def write_report(path: Path, to: Path | None = None) -> None:
     """Write the report of the newest round of the whole study again, into the home or a file.
 
-    Raises:
-        BadInput: nothing of the study is judged, or has run; or the file cannot be written.
-    """
-    _write_page(to or home() / REPORT, lambda: _page(path, backend, home()))
-
-
-def write_papers(paths: Sequence[Path], to: Path | None = None) -> None:
-    """Write what papers show of the newest round of each study, into the home or a file.
+    Of a folder of studies: what papers show of the newest round of each.
 
     Raises:
-        BadInput: nothing of any of the studies has run; or the file cannot be written.
+        BadInput: nothing of them is judged, or has run; or the file cannot be written.
     """
-    _write_page(to or home() / PAPERS, lambda: (_papers_page(paths, home()), []))
+    if path.is_dir():
+        _write_page(to or home() / PAPERS, lambda: (_papers_page(path, home()), []))
+    else:
+        _write_page(to or home() / REPORT, lambda: _page(path, home()))
 
 
 def _write_page(file: Path, make: Callable[[], tuple[str, list[str]]]) -> None:
@@ -163,55 +159,55 @@ def _write_page(file: Path, make: Callable[[], tuple[str, list[str]]]) -> None:
     typer.echo(file)
 
 
-def _page(path: Path, backend: str | None, place: Path) -> tuple[str, list[str]]:
+def _page(path: Path, place: Path) -> tuple[str, list[str]]:
     """Return the report of the newest round of a whole study, and what is to be said of it."""
     from forecasting.evaluation import evaluate
     from reports import report
 
-    loaded = load_unchecked(path, backend)
-    study, chosen = loaded.study, loaded.backend
+    study, remarks = read_study(path), []
     if study.only_profiles:
         raise BadInput(f"{path}: study {study.name} only profiles; nothing of it is judged")
-    this_host, remarks = host_id(chosen), []
-    round_ = _newest_whole_round(loaded, known_runs(place))
+    round_ = _newest_whole_round(path, study, known_runs(place))
     if round_ is None:
         raise BadInput(
-            f"nothing of study {study.name} has run on {chosen} in {place} yet; "
-            f"`stepcast run {path}` does"
+            f"nothing of study {study.name} has run in {place} yet; `stepcast run {path}` does"
         )
-    if round_.host_id != this_host:
+    if round_.host_id != host_id(round_.backend):
         remarks.append(
             f"nothing of study {study.name} has run on this host; shown is host {round_.host_id}"
         )
     return report.render(evaluate(round_, PublishedHistory(place))), remarks
 
 
-def _papers_page(paths: Sequence[Path], place: Path) -> str:
-    """Return the page of papers: of each study, on the backend that ran it last."""
+def _papers_page(folder: Path, place: Path) -> str:
+    """Return the page of papers, of the studies of a folder."""
     from forecasting.findings.papers import evaluate_papers
     from reports import papers
 
     runs, history = known_runs(place), PublishedHistory(place)
-    evaluations = {}
-    for path in paths:
-        study = read_study(path)
-        landed = [run for run in runs if (run.status, run.study) == ("ok", study.name)]
-        if study.only_profiles or not landed:
-            continue
-        newest = max(landed, key=lambda run: run.started_at)
-        round_ = _newest_whole_round(load_unchecked(path, newest.backend), runs)
-        if round_ is not None:
-            evaluations[study.name] = evaluate_papers(round_, history)
+    studies = {path: read_study(path) for path in sorted(folder.glob("*.yaml"))}
+    evaluations = [
+        evaluate_papers(round_, history)
+        for path, study in studies.items()
+        if not study.only_profiles
+        and (round_ := _newest_whole_round(path, study, runs)) is not None
+    ]
     if not evaluations:
         raise BadInput(f"nothing of these studies has run in {place} yet; `stepcast run` does")
-    return papers.render(list(evaluations.values()), history.query("paper_figures", paper=None))
+    return papers.render(evaluations, history.query("paper_figures", paper=None))
 
 
-def _newest_whole_round(loaded: LoadedStudy, runs: Sequence[Run]) -> Round | None:
-    """Return the newest round of a whole study on its host, else on the last; None: none ran."""
-    study, chosen = loaded.study, loaded.backend
-    host = shown_host(study, chosen, host_id(chosen), runs)
-    latest = latest_round(study, loaded.asking, chosen, host, runs)
+def _newest_whole_round(path: Path, study: Study, runs: Sequence[Run]) -> Round | None:
+    """Return the newest round of a whole study, on the backend that ran it last.
+
+    It is of this host, or where that has none, of the last one. None: none ran.
+    """
+    landed = [run for run in runs if (run.status, run.study) == ("ok", study.name)]
+    if not landed:
+        return None
+    loaded = load_unchecked(path, max(landed, key=lambda run: run.started_at).backend)
+    host = shown_host(study, loaded.backend, host_id(loaded.backend), runs)
+    latest = latest_round(study, loaded.asking, loaded.backend, host, runs)
     return None if latest is None else whole_round(latest, study, runs)
 
 

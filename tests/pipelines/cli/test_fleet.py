@@ -199,7 +199,10 @@ def test_the_schedule_is_switched_on_and_off(stepcast: Stepcast, home: Path) -> 
         (("add", NODE_TYPE, "--backend", "ec2"), "say with --max-usd what they may cost"),
         ((*ADD[1:], "--max-usd", "1"), "rents nothing; leave it out"),
         (("pause", OTHER), f"{OTHER!r} is no member of the fleet; did you mean {NODE_TYPE}?"),
-        (("run", NODE_TYPE, "--watch"), f"{NODE_TYPE} is not watched; `stepcast fleet add` with"),
+        (
+            ("run", NODE_TYPE, "--watch"),
+            f"{NODE_TYPE} is not watched; `stepcast fleet add` without",
+        ),
         (("run", "emu.gone"), "emu.gone: "),
     ],
 )
