@@ -96,7 +96,7 @@ def _trained(
         return f"job {job.name} rents nodes as it goes: {budget}at most ${may.cap_usd:g} in all"
 
     with money.renting(home(), backend, types, told):
-        keeper, state = attempt(job, performance, backend, home(), _tell, answer)
+        keeper, state = attempt(job, performance, backend, home(), _tell, answer, waiting=tell)
     print_text(f"checkpoints and story  {keeper.folder}")
     print_text("`stepcast load` brings what happened into the history (raw.runtime_event)")
     return keeper.story, state.error

@@ -258,6 +258,7 @@ def train(
     tell: Tell,
     answer: AnswerPolicy,
     *,
+    waiting: Callable[[str], None] = lambda _: None,
     program: str = RANK,
     notices: Callable[[str], str] | None = None,
 ) -> tuple[JobStore, JobState]:
@@ -273,6 +274,7 @@ def train(
         home: where attempts are kept, and runs land.
         tell: is given the story as it happens.
         answer: asks the user, or a policy, where nothing is feasible.
+        waiting: is told what the job waits for before it begins.
         program: as in `JobNodes`.
         notices: as in `JobNodes`.
 
@@ -285,7 +287,7 @@ def train(
     if notices is None and backend == "ec2":
         notices = _metadata
     with ExitStack() as stack:
-        stack.enter_context(host_lock())
+        stack.enter_context(host_lock(waiting))
         keeper = stack.enter_context(JobStore.open(home, job))
         stack.enter_context(run_janitor())
         opening = open_cluster(backend, (), job.link_mbps)
