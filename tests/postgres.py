@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -11,6 +10,7 @@ from pathlib import Path
 from shutil import chown
 from tempfile import TemporaryDirectory
 
+from tests.ports import free_port
 from warehouse.records import MissingTool, StepcastError
 
 _UNPRIVILEGED, _PASSWORD = "nobody", "hunter2"
@@ -22,14 +22,6 @@ NOT_SYNCED = "-c fsync=off"
 def programs() -> Path | None:
     """Return the folder of the newest server that Debian has installed."""
     return max(Path("/usr/lib/postgresql").glob("*/bin"), default=None)
-
-
-def free_port() -> int:
-    """Return a port of this host that was free a moment ago."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
 
 
 @dataclass(frozen=True)
