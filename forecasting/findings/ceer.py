@@ -1,98 +1,19 @@
-"""Figures of Ceer: operations, several devices, DNNs that it has not seen, what it would rent."""
+"""Figures of Ceer: several devices, DNNs that it has not seen, what it would rent."""
 
 from collections.abc import Iterator, Mapping
 
 import polars as pl
 
 from forecasting.ceer_study import leave_out, usd_per_hour
-from forecasting.findings.figure import MeasuredRound, PaperFigure, together
+from forecasting.findings.figure import MeasuredRound, PaperFigure
 from forecasting.findings.mark import Mark
-from models.ceer import overhead
-from models.ceer.classes import deviations, scaling, type_times
-from models.ceer.features import table as sizes
-from models.ceer.operation_times import add_operation_types
-from models.ceer.operations import select_computation
-from models.ceer.regression import fit
+from models.ceer.classes import scaling
 from models.choice.limits import Limits, Minimize
 from models.choice.pro_rata import Instance, pro_rata, regrets
 from profilers.clusters.node_types import node_types
 
 IMAGENET_SAMPLES = 1_200_000
 """D of the paper (section V)."""
-_INPUT_ALONE = {"linear": ("1", "input")}
-_SHOWN = 3
-"""Types whose time is shown by their input: those that take most."""
-_SETUP = ("devices", "link_mbps")
-_HEAVY = pl.col("class") == "heavy"
-
-
-def _fitted_operations(found: MeasuredRound) -> pl.DataFrame:
-    """Return operations of the DNNs that predictors saw, with their types."""
-    assert found.ceer is not None
-    measured, model = found.ceer
-    settings = model.parameters.settings
-    return add_operation_types(select_computation(measured.fitted[0]), settings)
-
-
-def heavy_times(found: MeasuredRound) -> pl.DataFrame | None:
-    """Return what heavy types take, and cost, on each node type (Figs. 2 and 3)."""
-    if found.ceer is None:
-        return None
-    measured, model = found.ceer
-    prices = usd_per_hour(measured)
-    times = type_times(_fitted_operations(found), model.parameters.classes, prices).filter(_HEAVY)
-    return times.select(
-        "type",
-        "node_type",
-        "operations",
-        "input_mb",
-        ms=pl.col("mean_us") / 1e3,
-        billionths_of_usd=1e9 * pl.col("usd"),
-    ).sort(pl.col("ms").mean().over("type"), "node_type")
-
-
-def heavy_deviations(found: MeasuredRound) -> pl.DataFrame | None:
-    """Return which share of heavy operations varies by no more than so much (Fig. 5)."""
-    if found.ceer is None:
-        return None
-    rows = deviations(_fitted_operations(found), found.ceer[1].parameters.classes)
-    return rows.filter(_HEAVY).select("node_type", "deviation", "share")
-
-
-def times_by_input(found: MeasuredRound) -> pl.DataFrame | None:
-    """Return times of the heavy types that take most by their input, and a line (Fig. 4)."""
-    if found.ceer is None:
-        return None
-    rows = _fitted_operations(found).filter(
-        pl.col("type").is_in(found.ceer[1].parameters.classes.heavy)
-    )
-    spent = rows.group_by("type").agg(us=(pl.col("count") * pl.col("mean_us")).sum())
-    most = spent.sort("us", "type", descending=[True, False])["type"].head(_SHOWN)
-    frames = []
-    for kind in most:
-        of_kind = rows.filter(type=kind)
-        points = pl.concat([of_kind, sizes(of_kind)], how="horizontal").sort("node_type", "input")
-        for (name,), part in points.group_by("node_type", maintain_order=True):
-            line = fit(
-                part,
-                operation_type=kind,
-                node_type=str(name),
-                forms=_INPUT_ALONE,
-                weights="equal",
-            )
-            by = dict(zip(line.terms, line.coefficients_us, strict=True))
-            line_us = by.get("1", 0.0) + by.get("input", 0.0) * pl.col("input")
-            frames.append(
-                part.select(
-                    "type",
-                    "node_type",
-                    pl.lit(line.r_squared, pl.Float64).alias("r_squared"),
-                    input_mb="input",
-                    line_ms=line_us / 1e3,
-                    ms=pl.col("mean_us") / 1e3,
-                )
-            )
-    return together(frames)
 
 
 def devices(found: MeasuredRound) -> pl.DataFrame | None:
@@ -101,31 +22,6 @@ def devices(found: MeasuredRound) -> pl.DataFrame | None:
         return None
     several = scaling(steps).filter(pl.col("devices").max().over("dnn") > 1)
     return several.with_columns(ideal=1 / pl.col("devices")).sort("dnn", "node_type", "devices")
-
-
-def step_overheads(found: MeasuredRound) -> pl.DataFrame | None:
-    """Return S_k by parameters, and its line, of each number of devices and link (Fig. 7)."""
-    if found.ceer is None or (steps := found.ceer[0].fitted[1]).is_empty():
-        return None
-    rows = overhead.overheads(steps, found.ceer[0].fitted[0])
-    frames = []
-    for setup in rows.sort(_SETUP).partition_by(_SETUP, maintain_order=True):
-        count, link_mbps = setup.select(_SETUP).row(0)
-        speed = "" if link_mbps is None else f", {link_mbps:g} Mb/s"
-        frames += [
-            setup.filter(node_type=line.node_type)
-            .sort("parameter_count")
-            .select(
-                pl.lit(f"{count} device{'s' if count > 1 else ''}{speed}").alias("setup"),
-                "node_type",
-                pl.lit(line.r_squared, pl.Float64).alias("r_squared"),
-                millions_of_parameters=pl.col("parameter_count") / 1e6,
-                overhead_s="overhead_s",
-                line_s=line.intercept_s + line.per_parameter_s * pl.col("parameter_count"),
-            )
-            for line in overhead.fit(setup, forms="paper", relative=False)
-        ]
-    return together(frames)
 
 
 def unseen_steps(found: MeasuredRound) -> pl.DataFrame | None:
@@ -233,46 +129,12 @@ def _by_share(prices: Mapping[str, float]) -> Mapping[str, float]:
 
 FIGURES = (
     PaperFigure(
-        "Time and cost of heavy operations",
-        "Means over all DNNs that are fitted.",
-        heavy_times,
-        Mark("points", "ms", ("type",), of="node_type", log="x"),
-    ),
-    PaperFigure(
-        "How much heavy operations vary",
-        "Share of operations by their standard deviation over their mean.",
-        heavy_deviations,
-        Mark("step", "deviation", ("share",), of="node_type", log="x"),
-        (),
-    ),
-    PaperFigure(
-        "Time of heavy operations by size of input",
-        "Lines of least squares in the input alone, as in the paper's figure; what is fitted may "
-        "see filters, outputs and multiplications too.",
-        times_by_input,
-        Mark("line", "input_mb", ("line_ms", "ms"), of="node_type", panel="type"),
-        (),
-    ),
-    PaperFigure(
         "Several devices in a node",
         "Time of an epoch, relative to one device.",
         devices,
         Mark("line", "devices", ("relative_time", "ideal"), of="node_type", panel="dnn"),
         (),
         "section III-D|section IV-C",
-    ),
-    PaperFigure(
-        "What a step takes beside its operations",
-        "S: steps less the sum of their operations, by parameters; lines of least squares.",
-        step_overheads,
-        Mark(
-            "line",
-            "millions_of_parameters",
-            ("line_s", "overhead_s"),
-            of="node_type",
-            panel="setup",
-        ),
-        (),
     ),
     PaperFigure(
         "Steps of unseen DNNs",

@@ -9,19 +9,17 @@ class Mark:
     """How rows are drawn.
 
     Attributes:
-        kind: lines, points, steps, or spans from `x` to `to`.
+        kind: lines or steps.
         x: a column.
-        y: columns; those after the first are dashed, or points beside a line.
+        y: columns; those after the first are dashed.
         of: the column that colours tell apart.
         panel: a column with a picture for each of its values.
-        to: where a span ends.
-        log: axes on a scale of logarithms: x, y or xy.
+        has_log_y: whether the vertical axis is on a scale of logarithms.
     """
 
-    kind: Literal["line", "points", "step", "spans"]
+    kind: Literal["line", "step"]
     x: str
     y: tuple[str, ...]
     of: str = ""
     panel: str = ""
-    to: str = ""
-    log: str = ""
+    has_log_y: bool = False

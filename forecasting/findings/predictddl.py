@@ -1,4 +1,4 @@
-"""Figures of PredictDDL: one model reused for networks that never ran, its regressors, waiting.
+"""Figures of PredictDDL: one model reused for networks that never ran, and waiting for it.
 
 Forecasts are those of the ledger, which were there before anything that judges them was measured.
 The paper's black and gray boxes and Ernest are systems too, and stand beside the others.
@@ -7,14 +7,12 @@ The paper's black and gray boxes and Ernest are systems too, and stand beside th
 from collections.abc import Mapping
 
 import polars as pl
-from pydantic import ValidationError
 
 from forecasting.findings.figure import MeasuredRound, PaperFigure
 from forecasting.findings.mark import Mark
 from forecasting.inputs import systems_of
 from models.ernest import ERNEST
-from models.predictddl.as_published import Parameters, epoch_s
-from models.predictddl.systems import PAPER
+from models.predictddl.as_published import epoch_s
 from networks.catalogue import family
 from warehouse.landing import landed_runs
 from warehouse.records import Scenario
@@ -188,25 +186,6 @@ def servers(found: MeasuredRound) -> pl.DataFrame | None:
     return errors.with_columns(by=pl.format("{}, {}", "of", "split"))
 
 
-def kinds(found: MeasuredRound) -> pl.DataFrame | None:
-    """Return how wrong each kind of regressor was in each judged fit as published (Fig. 10)."""
-    if not is_about(found):
-        return None
-    judged = set(found.judged.filter(system=PAPER.name)["fit_id"])
-    fits = found.warehouse.query("fits", system=PAPER.name).unique("fit_id", maintain_order=True)
-    rows = []
-    for fit_id, text in fits.filter(pl.col("fit_id").is_in(judged))["fit_id", "parameters"].rows():
-        try:
-            fitted = Parameters.model_validate_json(text)
-        except ValidationError:
-            continue  # Of another version.
-        for kind in fitted.best_of_kinds:
-            is_chosen = kind.kind == fitted.chosen.kind
-            rows.append((fit_id, kind.kind, 100 * kind.error, "yes" if is_chosen else ""))
-    columns = ["fit", "kind", "error_percent", "chosen"]
-    return pl.DataFrame(rows, columns, orient="row").sort("fit", "error_percent") if rows else None
-
-
 def waiting(found: MeasuredRound) -> pl.DataFrame | None:
     """Return seconds of the runs that fits saw, and errors, by system and number of networks.
 
@@ -267,17 +246,11 @@ FIGURES = (
         printed="section IV-B4",
     ),
     PaperFigure(
-        "Which kind of regressor does best",
-        "Mean errors of kinds of regressors on embeddings and the cluster, on networks that were "
-        "left out of the runs that a judged fit saw, and the kind that it chose.",
-        kinds,
-    ),
-    PaperFigure(
         "Time before an answer",
         "Seconds of the runs that a system's fits saw, and its error, by number of networks that "
         "are judged, in the order of the study; a run that serves several counts once.",
         waiting,
-        Mark("line", "workloads", ("measuring_s",), of="system", log="y"),
+        Mark("line", "workloads", ("measuring_s",), of="system", has_log_y=True),
         printed="section IV-B5",
     ),
 )

@@ -1,4 +1,4 @@
-"""Figures of Srift: passes of a node, how far steps were underestimated, errors of passes."""
+"""Figures of Srift: how far steps were underestimated, errors of passes."""
 
 import polars as pl
 
@@ -7,15 +7,6 @@ from forecasting.findings.mark import Mark
 from models.srift import validation
 from profilers.probe import PlannedRun
 from studies import run_tables
-
-
-def passes(found: MeasuredRound) -> pl.DataFrame | None:
-    """Return mean seconds of passes by batch size, of each profile."""
-    rows = run_tables.rows(found.round, found.landing, "torch_compute", "compute", "profile")
-    if not rows.width:
-        return None
-    means = rows.group_by(pl.col("name").alias("profile"), "batch_size", maintain_order=True)
-    return means.agg(pl.col("forward_s", "backward_s").mean()).sort("batch_size")
 
 
 def underestimated(found: MeasuredRound) -> pl.DataFrame | None:
@@ -62,13 +53,6 @@ def passes_held_out(found: MeasuredRound) -> pl.DataFrame | None:
 
 
 FIGURES = (
-    PaperFigure(
-        "Passes of one node",
-        "Mean seconds by batch size.",
-        passes,
-        Mark("line", "batch_size", ("forward_s", "backward_s"), panel="profile"),
-        (),
-    ),
     PaperFigure(
         "How far step times were underestimated",
         "Share of the scenarios of two or more nodes that are underestimated by at most so much.",

@@ -23,7 +23,6 @@ from models.async_sgd.trace import Profile, transfer_ranks
 from models.async_sgd.workers import Workers
 from models.profiled_run import (
     PREDICTED,
-    check_alike,
     metric_mean,
     of_run,
     profiled_scenario,
@@ -47,11 +46,6 @@ class AsyncSGD:
     parameters: Parameters
     profiles: tuple[Profile, ...]
 
-    @property
-    def profile(self) -> Profile:
-        """The first profile: the only one of a job whose workers are alike."""
-        return self.profiles[0]
-
     def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
         """Return scenario_id, value, low, high of throughput_steps_per_s, one row per scenario.
 
@@ -59,8 +53,7 @@ class AsyncSGD:
         `value` is the mean over seeds, `low` and `high` bound what one more seed would give.
 
         Raises:
-            BadInput: a scenario with another workload, other node types, variables on other
-                servers, an order that is not modelled, or a link nobody measured.
+            BadInput: a link nobody measured.
         """
         rows = [(scenario.scenario_id, *self._predict(scenario)) for scenario in scenarios]
         return pl.DataFrame(rows, schema=PREDICTED, orient="row")
@@ -143,9 +136,7 @@ class AsyncSGD:
 
     def _counts(self, scenario: Scenario) -> dict[int, int]:
         """Return how many workers of a scenario are like those of each profile, by its place."""
-        profiled = [run.scenario for run in self.parameters.profiled]
-        check_alike(profiled, scenario)
-        kinds = [job.worker_groups[0].one for job in profiled]
+        kinds = [run.scenario.worker_groups[0].one for run in self.parameters.profiled]
         counts: dict[int, int] = {}
         for group in scenario.worker_groups:
             place = kinds.index(group.one)

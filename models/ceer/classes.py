@@ -1,6 +1,5 @@
 """Heavy, light and CPU operations, and what profiles say of them (sections III and IV-B)."""
 
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -90,80 +89,6 @@ def check_sizes(rows: pl.DataFrame, classes: Classes, whose: str) -> None:
             f"{len(types)} ({', '.join(types.unique().sort()[:3])}); profile with table "
             "operation_shape, or extract the graph"
         )
-
-
-# What profiles say of operations, without a model (section III).
-
-
-MICROSECONDS_PER_HOUR = 3.6e9
-
-
-def type_times(
-    rows: pl.DataFrame, classes: Classes, usd_per_hour: Mapping[str, float] | None = None
-) -> pl.DataFrame:
-    """Return what an operation of each type takes, and costs, on each node type (Figs. 2 and 3).
-
-    Args:
-        rows: as `models.ceer.operations.select_computation` returns them.
-        classes: of the types.
-        usd_per_hour: price of one device by node type; a node type without one has no cost.
-
-    Returns:
-        type, class, node_type, operations (in all steps together), mean_us, input_mb (mean, NULL:
-        not known) and usd (of one operation), sorted by type and mean_us.
-    """
-    prices = pl.DataFrame(
-        list((usd_per_hour or {}).items()),
-        schema={"node_type": pl.String, "usd_per_hour": pl.Float64},
-        orient="row",
-    )
-    count = pl.col("count")
-    mean_us = ((count * pl.col("mean_us")).sum() / count.sum()).alias("mean_us")
-    known = pl.col("input_bytes").is_not_null()
-    input_mb = (count * pl.col("input_bytes")).sum() / count.filter(known).sum() / 1e6
-    names = {name: classes.of(name) for name in rows["type"].unique()}
-    return (
-        rows.group_by("type", "node_type")
-        .agg(count.sum().alias("operations"), mean_us, input_mb.fill_nan(None).alias("input_mb"))
-        .join(prices, on="node_type", how="left")
-        .select(
-            "type",
-            pl.col("type").replace_strict(names, return_dtype=pl.String).alias("class"),
-            "node_type",
-            "operations",
-            "mean_us",
-            "input_mb",
-            (pl.col("mean_us") * pl.col("usd_per_hour") / MICROSECONDS_PER_HOUR).alias("usd"),
-        )
-        .sort("type", "mean_us")
-    )
-
-
-def deviations(rows: pl.DataFrame, classes: Classes) -> pl.DataFrame:
-    """Return the distribution of each operation's standard deviation over its mean (Fig. 5).
-
-    The paper has 95 % of heavy operations below 0.1.
-
-    Returns:
-        class, node_type, deviation (over the steps of a profile) and share: of all operations of
-        the class on the node type, how many vary by no more. One row per measured operation.
-    """
-    names = {name: classes.of(name) for name in rows["type"].unique()}
-    group = ["class", "node_type"]
-    return (
-        rows.filter(pl.col("mean_us") > 0)
-        .select(
-            pl.col("type").replace_strict(names, return_dtype=pl.String).alias("class"),
-            "node_type",
-            (pl.col("sd_us") / pl.col("mean_us")).alias("deviation"),
-            "count",
-        )
-        .sort(*group, "deviation")
-        .with_columns(
-            (pl.col("count").cum_sum() / pl.col("count").sum()).over(group).alias("share")
-        )
-        .drop("count")
-    )
 
 
 def scaling(steps: pl.DataFrame) -> pl.DataFrame:

@@ -37,35 +37,10 @@ def known(rows: pl.DataFrame | None) -> pl.DataFrame:
     return rows
 
 
-def test_heavy_operations_are_shown_with_what_fits_them(lawful: CeerMeasurements) -> None:
-    times = known(ceer.heavy_times(found(lawful)))
-    assert times["type"].unique().to_list() == ["Conv2D"]
-    assert times.filter(node_type="emu.sse41.s40")["ms"].to_list() == pytest.approx([2.5])
-    assert (times["billionths_of_usd"] > 0).all()
-    deviations = known(ceer.heavy_deviations(found(lawful)))
-    assert deviations["deviation"].to_list() == pytest.approx([0.05] * deviations.height)
-    by_input = known(ceer.times_by_input(found(lawful)))
-    assert by_input["ms"].to_list() == pytest.approx(by_input["line_ms"].to_list(), abs=1e-6)
-    assert by_input["r_squared"].to_list() == pytest.approx([1.0] * by_input.height)
-
-
-def test_a_study_without_heavy_operations_has_none(lawful: CeerMeasurements) -> None:
-    brief = replace(
-        lawful, operations=lawful.operations.with_columns(pl.col("mean_us", "sd_us") / 1000)
-    )
-    assert known(ceer.heavy_times(found(brief))).is_empty()
-    assert ceer.times_by_input(found(brief)) is None
-
-
 def test_devices_are_compared_with_one(lawful: CeerMeasurements) -> None:
     relative = known(ceer.devices(found(lawful)))
     assert set(relative["dnn"]) == {"a", "b", "c", "d"}
     assert set(relative.filter(devices=1)["relative_time"]) == {1.0}
-    overheads = known(ceer.step_overheads(found(lawful)))
-    assert set(overheads["setup"]) == {"1 device", "2 devices"}
-    # 1 ms and 1 ns a parameter, 3 ns for two.
-    two = overheads.filter(setup="2 devices", millions_of_parameters=4.0)
-    assert two["line_s"].to_list() == pytest.approx([0.001 + 0.012] * 2)
 
 
 def test_unseen_dnns_that_follow_the_law_are_forecast(lawful: CeerMeasurements) -> None:

@@ -18,7 +18,6 @@ from forecasting.findings.predictddl import (
     score_forecasts,
 )
 from forecasting.findings.study import SCHEMA
-from models.predictddl.as_published import Parameters, RegressorChoice
 from networks import extraction
 from studies.rounds import Round
 from tests.forecasting.findings.made_up_round import RUN_S, graphs, judged, landed
@@ -28,10 +27,6 @@ from warehouse.records import Scenario
 from warehouse.warehouse import Warehouse
 
 FACTORS = {"predictddl": 1.1, "predictddl_paper": 3.0, "ernest_pooled": 0.5}
-KINDS = tuple(
-    RegressorChoice(kind=kind, settings={}, error=error)
-    for kind, error in (("svr", 0.25), ("polynomial", 0.1))
-)
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +61,7 @@ def _fit(round_: Round) -> FitRecord:
     return FitRecord(
         system="predictddl_paper",
         model_version="3",
-        parameters=Parameters(chosen=KINDS[1], best_of_kinds=KINDS).model_dump(mode="json"),
+        parameters={},
         run_ids=tuple(run.run_id for run in round_.runs if run.purpose == "profile"),
         row_filter="all",
         row_count=8,
@@ -173,11 +168,6 @@ def test_what_ernest_forecast_is_the_workload_of_all(found: MeasuredRound) -> No
     rows = rows_of(predictddl.waiting(of))
     assert rows.filter(system="predictddl")["n"].to_list() == [1, 2]
     assert rows.filter(system="ernest")["error_percent"].to_list() == pytest.approx([30, 30])
-
-
-def test_kinds_of_regressors_are_those_of_the_fit_that_was_judged(found: MeasuredRound) -> None:
-    rows = rows_of(predictddl.kinds(found)).drop("fit").rows()
-    assert rows == [("polynomial", pytest.approx(10.0), "yes"), ("svr", pytest.approx(25.0), "")]
 
 
 def test_without_a_reused_model_there_is_nothing(found: MeasuredRound) -> None:

@@ -10,8 +10,6 @@ import polars as pl
 import pytest
 
 from models.async_sgd.predictor import AsyncSGD, Settings, fit
-from models.async_sgd.timeline import simulate_trace, timeline_of_trace
-from models.async_sgd.workers import group_of_each
 from tests.models.async_sgd.frames import APPLY, CHAIN_STEP, COMPUTE, UPLOAD, Tables, chain, tables
 from tests.models.async_sgd.test_predictor import QUICK, value, varied
 from tests.models.mixed import both, both_samples, both_tables, mixed
@@ -99,10 +97,6 @@ def test_the_graph_of_each_type_is_its_own() -> None:
     pair = on_fast_links(fast=1, slow=1)
     expected = 1 / (FAST - 0.3) + 1 / (SLOW - 0.3)
     assert value(model, pair) == pytest.approx(expected, rel=1e-2)
-    trace = simulate_trace(model, pair, steps=20, record=True)
-    graphs = [group.graph for group in group_of_each(model.simulation(pair, 0))]
-    shown = timeline_of_trace(graphs, trace, skip=5, count=2).intervals
-    assert [shown.filter(worker=w)["name"].n_unique() for w in (0, 1)] == [9, 10]
 
 
 def test_types_of_very_unequal_speed() -> None:

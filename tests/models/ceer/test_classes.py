@@ -1,7 +1,6 @@
-import polars as pl
 import pytest
 
-from models.ceer.classes import classify, cpu_operations, deviations, scaling, type_times
+from models.ceer.classes import classify, cpu_operations, scaling
 from models.ceer.operation_times import median
 from models.ceer.operations import select_computation
 from tests.models.ceer.frames import observed, operation, step, steps
@@ -89,40 +88,6 @@ def test_launches_and_communication_are_not_computation() -> None:
     )
     computation = select_computation(rows).select("type", "mean_us").sort("mean_us").rows()
     assert computation == [("Conv2D", 1.0), ("DecodeJpeg", 3.0), ("Conv2D", 4.0)]
-
-
-TIMED = observed(
-    operation("a", "Conv2D", 900.0, count=3, input_bytes=2_000_000, sd_us=45.0),
-    operation("b", "Conv2D", 500.0, count=1, input_bytes=6_000_000, sd_us=100.0),
-    operation("a", "Relu", 30.0, count=2, sd_us=30.0),
-    operation("a", "Conv2D", 200.0, node="fast", input_bytes=2_000_000),
-)
-CLASSES = classify(TIMED)
-
-
-def test_a_type_s_time_and_cost() -> None:
-    times = type_times(TIMED, CLASSES, {"slow": 0.9, "fast": 3.6})
-    assert times.select("type", "class", "node_type").rows() == [
-        ("Conv2D", "heavy", "fast"),
-        ("Conv2D", "heavy", "slow"),
-        ("Relu", "light", "slow"),
-    ]
-    slow = times.row(1, named=True)
-    assert (slow["operations"], slow["mean_us"], slow["input_mb"]) == (4.0, 800.0, 3.0)
-    assert slow["usd"] == pytest.approx(800 * 0.9 / 3.6e9)
-    # Four times as fast at four times the price.
-    assert times.row(0, named=True)["usd"] == pytest.approx(slow["usd"])
-    assert times.row(2, named=True)["input_mb"] is None
-    assert type_times(TIMED, CLASSES)["usd"].to_list() == [None] * 3
-
-
-def test_deviations_are_a_distribution() -> None:
-    rows = deviations(TIMED, CLASSES).filter(pl.col("node_type") == "slow")
-    assert rows.select("class", "deviation", "share").rows() == [
-        ("heavy", pytest.approx(0.05), 0.75),
-        ("heavy", pytest.approx(0.2), 1.0),
-        ("light", 1.0, 1.0),
-    ]
 
 
 def test_epochs_get_shorter_with_devices() -> None:
