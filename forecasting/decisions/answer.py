@@ -1,7 +1,7 @@
 """One answer for a job: all systems on all ways to run it, and what measuring is worth."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -30,10 +30,8 @@ from models.choice.choice import (
     Decision,
     MeasurementWorth,
     Objective,
-    best,
     decide,
     decide_among_types,
-    rules_of_thumb,
     worth_measuring,
 )
 from models.choice.offers import Markets, pareto_front
@@ -95,21 +93,6 @@ Predict = Callable[..., ForecastAnswer]
 
 
 @dataclass(frozen=True)
-class SystemChoice:
-    """What one system would choose of the candidates that it forecasts.
-
-    `of_choice` is what it says training takes on the overall choice, seconds; None: nothing.
-    `is_judged`: forecasts of it have been measured on this backend.
-    """
-
-    system: str
-    is_judged: bool
-    candidates: int
-    choice: Candidate | None
-    of_choice: float | None
-
-
-@dataclass(frozen=True)
 class Coverage:
     """How much of what was asked about has a forecast, and whether past errors are behind it.
 
@@ -145,8 +128,6 @@ class DecisionAnswer:
         candidates: one for each scenario and market, by the system that has erred least; where none
             has been judged, by whichever comes first.
         decision: the choice, and alternatives.
-        rules: what rules of thumb take.
-        votes: what each system would choose.
         measurements: what might change the choice, the most worth first.
         offered: prices, and how often spot nodes are taken away.
         coverage: how much of what was asked about is known.
@@ -162,8 +143,6 @@ class DecisionAnswer:
     answer: ForecastAnswer
     candidates: Sequence[Candidate]
     decision: Decision
-    rules: Mapping[str, Candidate | None]
-    votes: Sequence[SystemChoice]
     measurements: Sequence[Measurement]
     offered: RegionOffers
     coverage: Coverage
@@ -287,7 +266,6 @@ def answer(
         raise BadInput(_nothing(answer, question))
     chosen = most_trusted(everything)
     decision = (decide if catalogue is None else decide_among_types)(chosen, question.objective)
-    rules = rules_of_thumb(chosen, question.objective)
     scenarios = {forecast.scenario.scenario_id: forecast.scenario for forecast in answer.forecasts}
     chooser = systems[0].name if len(systems) == 1 else "recommend"
     record = _record(chooser, question, capacity, market, when, answer, decision, prices, warehouse)
@@ -298,8 +276,6 @@ def answer(
         answer=answer,
         candidates=chosen,
         decision=decision,
-        rules=rules,
-        votes=list(_votes(everything, decision, question.objective)),
         measurements=measurements(chosen, question.objective, scenarios),
         offered=prices,
         coverage=_coverage(answer, everything, chosen),
@@ -324,27 +300,6 @@ def _coverage(
         is_of_fits=all(rank[0] for rank, _ in everything)
         and by_fit >= {candidate.system for candidate in chosen},
     )
-
-
-def _votes(
-    everything: Sequence[Ranked], decision: Decision, objective: Objective
-) -> Iterator[SystemChoice]:
-    """Yield what each system would choose, in the order in which they were asked."""
-    by_system: dict[str, list[Ranked]] = {}
-    for rank, candidate in everything:
-        by_system.setdefault(candidate.system, []).append((rank, candidate))
-    chosen = decision.choice and decision.choice.key
-    for name, ranked in by_system.items():
-        candidates = [candidate for _, candidate in ranked]
-        yield SystemChoice(
-            system=name,
-            is_judged=not all(rank[0] for rank, _ in ranked),
-            candidates=len(candidates),
-            choice=best(candidates, objective),
-            of_choice=next(
-                (candidate.train_s for candidate in candidates if candidate.key == chosen), None
-            ),
-        )
 
 
 def count_refusals(answer: ForecastAnswer) -> Counter[str]:

@@ -19,7 +19,6 @@ from models.choice.candidates import Candidate, Ratios, fewest_ratios, normal_ra
 from models.choice.limits import Job
 from models.choice.offers import Offer, ProposedNodes
 from models.choice.overheads import expected_duration
-from models.gpu_step.device import device_of_node
 from models.gpu_step.judged_steps import COVERED
 from models.system import System
 from models.systems import SEARCHES
@@ -211,7 +210,6 @@ def _candidate(
         f"{group.count} {group.node_type}@{group.batch_size or batch_size}" for group in groups
     )
     workers = sum(group.count for group in groups)
-    paid = sum(group.count * prices.usd_of(group.node_type, market) for group in groups)
     if servers := scenario.strategy.servers:
         label += f" + {servers} {question.server}"
     elif scenario.workload.framework == "tensorflow":
@@ -220,7 +218,6 @@ def _candidate(
         label += " sharded"
     if market == "spot" or len(prices.markets) > 1:
         label += f" {market.replace('_', ' ')}"
-    devices = [device_of_node(group.node_type) for group in groups]
     return Candidate(
         key=f"{scenario.scenario_id} {market}",
         label=label,
@@ -230,13 +227,11 @@ def _candidate(
         workers=workers,
         market=market,
         usd_per_hour=hourly,
-        usd_per_worker_hour=paid / workers,
         train_s=train_s(scenario, forecast.metric.name, forecast.value, question.samples),
         expected=expected_duration(
             question.overheads, prices.preemptions_per_hour(scenario, market)
         ),
         ratios=ratios,
-        gpu_announced=max((device.announced for device in devices if device), default=None),
         step_samples=examples_per_step(scenario),
     )
 

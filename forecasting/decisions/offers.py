@@ -1,7 +1,7 @@
 """What the nodes of a job cost, and how often those on the spot market are taken away."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from math import log
@@ -19,34 +19,11 @@ from warehouse.warehouse import Warehouse
 
 
 @dataclass(frozen=True)
-class ZonePrices:
-    """What a spot node of a type costs an hour in a zone, US dollars.
-
-    Attributes:
-        zone: of the region; None: not known.
-        usd_per_hour: now.
-        lowest: of all that was observed.
-        highest: of all that was observed.
-        hours: from the first price that was observed to the last.
-    """
-
-    zone: str | None
-    usd_per_hour: float
-    lowest: float
-    highest: float
-    hours: float
-
-
-@dataclass(frozen=True)
 class RegionOffers:
-    """Prices of one region, and preemptions of a spot node an hour by type, with their basis.
-
-    `zones` has what spot nodes of each type cost by zone, the cheapest first.
-    """
+    """Prices of one region, and preemptions of a spot node an hour by type, with their basis."""
 
     prices: Sequence[Price]
     preemptions: Mapping[str, tuple[float, str]]
-    zones: Mapping[str, Sequence[ZonePrices]] = field(default_factory=dict)
 
     @property
     def markets(self) -> tuple[Market, ...]:
@@ -173,23 +150,7 @@ def read_offers(
         name: history.filter(pl.col("region").eq_missing(pl.lit(region, pl.String)), node_type=name)
         for name, region in spot.items()
     }
-    zones = {name: _zones(rows) for name, rows in of_types.items()}
-    return RegionOffers(prices, dict(_preemptions(question, prices, known, of_types)), zones)
-
-
-def _zones(history: pl.DataFrame) -> list[ZonePrices]:
-    """Return what a node type costs in each zone by the history of its spot prices."""
-    zones = [
-        ZonePrices(
-            rows["zone"][0],
-            rows["usd_per_hour"][-1],
-            min(rows["usd_per_hour"]),
-            max(rows["usd_per_hour"]),
-            (rows["observed_at"][-1] - rows["observed_at"][0]).total_seconds() / 3600,
-        )
-        for rows in history.sort("observed_at").partition_by("zone", maintain_order=True)
-    ]
-    return sorted(zones, key=lambda prices: (prices.usd_per_hour, prices.zone or ""))
+    return RegionOffers(prices, dict(_preemptions(question, prices, known, of_types)))
 
 
 def _preemptions(

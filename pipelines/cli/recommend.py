@@ -32,9 +32,8 @@ def recommend(
 
     Every system that can tell is asked about each type and number of nodes, and about mixes of
     types that srift proposes for a --global-batch. For each of them, the forecast of the system
-    that has erred least counts. Prints the choice, two alternatives, rules
-    of thumb, how surely limits are kept, whether the systems agree, and which measurement might
-    change the answer. Nothing feasible: what to relax, and by how much.
+    that has erred least counts. Prints the choice, two alternatives, how surely limits are kept,
+    and which measurement might change the answer. Nothing feasible: what to relax, by how much.
 
     Example: stepcast recommend --dnn hf:gpt2 --batch-size 8 --sequence-length 1024 --precision
     bf16 --optimizer adamw --epochs 3 --dataset-samples 100000 --max-hours 24 --picture front.svg

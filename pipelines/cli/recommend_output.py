@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from math import exp
 
-from forecasting.decisions.answer import DecisionAnswer, SystemChoice, count_refusals
+from forecasting.decisions.answer import DecisionAnswer, count_refusals
 from forecasting.forecast import ScenarioForecast
 from models.choice.candidates import Candidate
 from models.choice.limits import LIMITS, Limit
@@ -34,7 +34,7 @@ _MOST_OF_FRONT = 6
 
 
 def print_decision(answer: DecisionAnswer, target: str | None = None) -> None:
-    """Print choice, alternatives and rules of thumb, then how surely, and what would change it.
+    """Print choice and alternatives, then how surely, and what would change it.
 
     Args:
         answer: of all systems.
@@ -53,7 +53,7 @@ def print_decision(answer: DecisionAnswer, target: str | None = None) -> None:
         _print_candidates(answer, [("", candidate) for candidate in front[::step]])
     for lines in (
         _rooms(answer),
-        _agreement(answer),
+        _cautions(answer),
         _measurements(answer, target),
         _overheads(answer, rows),
         answer.answer.chosen_host.in_words(),
@@ -109,29 +109,21 @@ def _limits(answer: DecisionAnswer) -> Iterator[str]:
         yield f" with a probability of {100 * (1 - question.late):.0f} %"
 
 
-Rows = Sequence[tuple[str, Candidate | None]]
+Rows = Sequence[tuple[str, Candidate]]
 
 
-def _rows(answer: DecisionAnswer) -> Iterator[tuple[str, Candidate | None]]:
+def _rows(answer: DecisionAnswer) -> Iterator[tuple[str, Candidate]]:
     if answer.decision.choice is not None:
         yield "choice", answer.decision.choice
     for alternative in answer.decision.alternatives:
         plain = "next best" if answer.objective.admits(alternative) else "nearest"
         yield answer.decision.roles.get(alternative.key, plain), alternative
-    for rule, taken in answer.rules.items():
-        yield ("cheapest an hour" if rule == "cheapest" else rule), taken
 
 
 def _print_candidates(answer: DecisionAnswer, rows: Rows) -> None:
     """Print candidates, and under each whose forecast it is and how wrong such ones have been."""
-    is_one_known = any(candidate.workers == 1 for candidate in answer.candidates)
-    nothing = "none keeps the limits" if is_one_known else "no forecast of one node"
     cells, under = list[list[str]](), list[list[str]]()
     for name, candidate in rows:
-        if candidate is None:
-            cells.append([name, nothing, "", ""])
-            under.append([])
-            continue
         hours = candidate.span("time_s", answer.level).times(1 / 3600)
         cost = _in_words(candidate.span("cost_usd", answer.level), "$")
         risks = ", ".join(_risks(answer, candidate)) or "limits are kept"
@@ -177,38 +169,14 @@ def _larger_step(answer: DecisionAnswer, candidate: Candidate) -> Iterator[str]:
         yield f"a step has {samples:,} samples, {samples / asked:.0f} times the batch asked for"
 
 
-def _agreement(answer: DecisionAnswer) -> Iterator[str]:
-    """Yield whether the systems choose the same, and what is to be known of their forecasts."""
-    choice = answer.decision.choice
-    several = [vote for vote in answer.votes if vote.is_judged and vote.candidates > 1]
-    if choice is not None and len(several) > 1:
-        others = [vote for vote in several if not vote.choice or vote.choice.key != choice.key]
-        yield (
-            f"Of {count(len(several), 'system')} that have been judged, "
-            f"{len(several) - len(others)} would choose this."
-        )
-        for vote in others:
-            yield f"  {vote.system} would rent {_chosen(vote)}"
-        told = [(vote.of_choice, vote.system) for vote in several if vote.of_choice]
-        if len(told) > 1:
-            (least_s, least), (most_s, most) = min(told), max(told)
-            yield (
-                f"They say that training on {choice.label} takes {_hours(least_s)} ({least}) to "
-                f"{_hours(most_s)} ({most})."
-            )
-    unjudged = [f"{vote.system} ({_chosen(vote)})" for vote in answer.votes if not vote.is_judged]
-    if unjudged and answer.coverage.is_judged:
-        yield f"Never judged like this on this backend, so not counted: {', '.join(unjudged)}."
+def _cautions(answer: DecisionAnswer) -> Iterator[str]:
+    """Yield what is to be known of forecasts that count."""
     if blind := dict.fromkeys(each.system for each in answer.candidates if not each.has_evidence):
         yield (
             f"{', '.join(blind)}: no evidence of how wrong forecasts of a host with few steps or "
             "none are, so no interval and no probability."
         )
     yield from evidence.cautions(answer.answer)
-
-
-def _chosen(vote: SystemChoice) -> str:
-    return "nothing" if vote.choice is None else vote.choice.label
 
 
 def _rooms(answer: DecisionAnswer) -> Iterator[str]:
@@ -263,8 +231,7 @@ def _measurements(answer: DecisionAnswer, target: str | None) -> Iterator[str]:
             + (f", better by {saved} in the mean" if worth.saving > 0 else "")
         )
         scenario = scenarios[candidate.scenario_id]
-        is_gpu = candidate.gpu_announced is not None and scenario.strategy.kind == "single"
-        if target is not None and is_gpu:
+        if target is not None and scenario.strategy.kind == "single":
             (name,), batch_size = candidate.node_types, scenario.workload.batch_size
             command = profile_command(target, name, batch_size, answer.question.recipe)
             yield f"    on one of them: `{command}`"
@@ -281,15 +248,6 @@ def _overheads(answer: DecisionAnswer, rows: Rows) -> Iterator[str]:
         if node_type not in _shown(rows):
             continue
         yield f"A spot node of {node_type} is lost {rate:.2g} times an hour ({basis})."
-        zones = answer.offered.zones.get(node_type, ())
-        if len(zones) > 1:
-            prices = (
-                f"{zone.zone or 'any zone'} ${zone.usd_per_hour:g}/h"
-                + f" ({zone.lowest:.3g} to {zone.highest:.3g} in {zone.hours:.0f} h)"
-                * (zone.lowest < zone.highest)
-                for zone in zones
-            )
-            yield f"  {'; '.join(prices)}"
     if choice is not None and choice.market == "spot":
         scenario = next(
             forecast.scenario
@@ -302,7 +260,7 @@ def _overheads(answer: DecisionAnswer, rows: Rows) -> Iterator[str]:
 
 
 def _shown(rows: Rows) -> set[str]:
-    return {name for _, candidate in rows if candidate for name in candidate.node_types}
+    return {name for _, candidate in rows for name in candidate.node_types}
 
 
 def _prices(answer: DecisionAnswer, rows: Rows) -> Iterator[str]:

@@ -4,8 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Self
 
-from forecasting.decisions.answer import Coverage, DecisionAnswer, Measurement, SystemChoice
-from forecasting.decisions.offers import ZonePrices
+from forecasting.decisions.answer import Coverage, DecisionAnswer, Measurement
 from forecasting.forecast import ScenarioForecast
 from forecasting.options import RentalOptions
 from models.choice.candidates import Candidate
@@ -87,27 +86,6 @@ class CandidateRow(Record):
         )
 
 
-class VoteRow(Record):
-    """What a system would choose of the candidates that it forecasts."""
-
-    system: str
-    is_judged: bool
-    candidates: int
-    choice: str | None
-    train_s_of_choice: float | None
-
-    @classmethod
-    def of(cls, vote: SystemChoice) -> Self:
-        """Return the row of a vote."""
-        return cls(
-            system=vote.system,
-            is_judged=vote.is_judged,
-            candidates=vote.candidates,
-            choice=vote.choice.key if vote.choice else None,
-            train_s_of_choice=vote.of_choice,
-        )
-
-
 class MeasurementRow(Record):
     """What measuring a candidate takes, and what it is worth."""
 
@@ -172,14 +150,11 @@ class RecommendAnswer(Record):
     choice: CandidateRow | None
     alternatives: tuple[CandidateRow, ...]
     relaxations: tuple[str, ...]
-    rules: Mapping[str, CandidateRow | None]
     candidates: tuple[CandidateRow, ...]
     front: tuple[str, ...]
-    systems: tuple[VoteRow, ...]
     measurements: tuple[MeasurementRow, ...]
     prices: tuple[Price, ...]
     preemptions_per_node_hour: Mapping[str, Mapping[str, float | str]]
-    spot_zones: Mapping[str, tuple[ZonePrices, ...]]
     cautions: tuple[str, ...]
     out_of_memory: tuple[CrowdedRow, ...]
     left_out: Mapping[str, str]
@@ -201,27 +176,21 @@ class RecommendAnswer(Record):
 
         told = [each for each in (decision.choice, *decision.alternatives, *answer.front) if each]
 
-        def row(candidate: Candidate | None) -> CandidateRow | None:
-            return None if candidate is None else CandidateRow.of(answer, candidate)
-
         return cls(
             model=model,
             question=answer.question.model_dump(mode="json") | known,
             coverage=answer.coverage,
-            choice=row(decision.choice),
+            choice=decision.choice and CandidateRow.of(answer, decision.choice),
             alternatives=tuple(CandidateRow.of(answer, each) for each in decision.alternatives),
             relaxations=tuple(decision.relaxations),
-            rules={name: row(candidate) for name, candidate in answer.rules.items()},
             candidates=tuple(CandidateRow.of(answer, each) for each in answer.candidates),
             front=tuple(candidate.key for candidate in answer.front),
-            systems=tuple(map(VoteRow.of, answer.votes)),
             measurements=tuple(map(MeasurementRow.of, answer.measurements)),
             prices=tuple(offered.prices),
             preemptions_per_node_hour={
                 name: {"rate": rate, "basis": basis}
                 for name, (rate, basis) in offered.preemptions.items()
             },
-            spot_zones={name: tuple(zones) for name, zones in offered.zones.items()},
             cautions=tuple(evidence.cautions(answer.answer)),
             out_of_memory=tuple(map(CrowdedRow.of, answer.out_of_memory)),
             left_out=dict(answer.left_out or {}),

@@ -100,18 +100,8 @@ def test_the_whole_catalogue_is_asked_and_the_answer_is_in_words(asked: Asked) -
     assert "as wide as errors on public measurements that fits had not seen, after the fact." in out
     assert "Not on offer: p5e.48xlarge (no price in us-east-1)." in out
     assert "Spot prices of these: none was observed; `stepcast prices collect` asks AWS." in out
-    rows = [line.split("  ")[0] for line in asked.words.splitlines()]
-    shown = ("choice", "cheapest an hour", "newest GPU", "most powerful")
-    assert [row for row in rows if row in shown] == list(shown)
     prices = {price["node_type"]: price["usd_per_hour"] for price in asked.answer["prices"]}
     assert (len(prices), prices["p5.4xlarge"]) == (TYPES, 6.88)
-
-
-def test_the_picture_names_the_front(asked: Asked) -> None:
-    drawn = (asked.home.parent / "front.svg").read_text()
-    labels = {candidate["key"]: candidate["nodes"] for candidate in asked.answer["candidates"]}
-    front = [labels[key].partition("@")[0] for key in asked.answer["front"]]
-    assert f">{front[-1]}<" in drawn and "newest GPU" in drawn
 
 
 def test_a_node_trains_on_all_of_its_gpus(stepcast: Stepcast, home: Path, asked: Asked) -> None:
@@ -136,7 +126,7 @@ def test_more_gpus_than_a_node_has_are_one_line(stepcast: Stepcast, home: Path) 
     assert both.code == 0 and "g5.48xlarge" in both.out
 
 
-def test_choice_alternatives_and_rules_follow_from_the_candidates(
+def test_choice_and_alternatives_follow_from_the_candidates(
     stepcast: Stepcast, home: Path, asked: Asked
 ) -> None:
     answer = asked.answer
@@ -147,8 +137,6 @@ def test_choice_alternatives_and_rules_follow_from_the_candidates(
     alike = [candidate for candidate in kept if candidate["time_s"]["value"] <= least_s + 150]
     fastest = min(alike, key=lambda candidate: candidate["cost_usd"]["value"])
     assert fastest in (answer["choice"], *answer["alternatives"])
-    least = min(candidate["usd_per_hour"] for candidate in answer["candidates"])
-    assert answer["rules"]["cheapest"]["usd_per_hour"] == least
     hurried = answered(stepcast, minimize="time")
     assert hurried["choice"]["time_s"] == fastest["time_s"]
     assert answer["choice"]["key"] in [
@@ -216,7 +204,7 @@ def test_spot_nodes_are_on_offer_where_their_prices_were_observed(
     assert refusal.startswith("stepcast: no spot price of a node type with GPUs had been observed")
 
 
-def test_spot_prices_that_were_collected_are_told_by_zone(
+def test_spot_nodes_whose_prices_were_collected_may_be_lost(
     stepcast: Stepcast, home: Path, aws: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clock, "now", lambda: DAY + timedelta(hours=7))
@@ -225,23 +213,12 @@ def test_spot_prices_that_were_collected_are_told_by_zone(
     given = ("--market", "spot", "--as-of", "2026-11-29")
     answer = answered(stepcast, *given)
     assert {candidate["node_type"] for candidate in answer["candidates"]} == {"p3.2xlarge"}
-    assert answer["spot_zones"] == {
-        "p3.2xlarge": [
-            {"zone": "us-east-1b", **_spot(0.93, 0.93, 0.93, 0)},
-            {"zone": "us-east-1a", **_spot(1.021, 0.918, 1.021, 72)},
-        ]
-    }
     words = " ".join(stepcast(*options(*given)).out.split())
-    assert "us-east-1b $0.93/h; us-east-1a $1.021/h (0.918 to 1.02 in 72 h)" in words
     (lost,) = re.findall(r"The choice loses a node with a probability of (\S+) %\.", words)
     choice = answer["choice"]
     rate = answer["preemptions_per_node_hour"]["p3.2xlarge"]["rate"]
     hours = choice["workers"] * choice["time_s"]["value"] / 3600
     assert float(lost) == pytest.approx(100 * (1 - exp(-rate * hours)), rel=0.1)
-
-
-def _spot(usd: float, lowest: float, highest: float, hours: float) -> dict[str, float]:
-    return {"usd_per_hour": usd, "lowest": lowest, "highest": highest, "hours": hours}
 
 
 def test_a_deadline_that_none_keeps_says_what_to_raise_and_what_is_nearest(

@@ -56,13 +56,6 @@ def test_one_answer_says_what_to_rent_how_surely_and_what_would_change_it(
         "been judged on backend emulated: intervals and probabilities are guesses."
     )
     assert lines[2].startswith("Rent ")
-    words = [line.split()[0] for line in lines[3:] if line.strip()]
-    assert [word for word in words if word in ("choice", "cheapest", "most", "linear")] == [
-        "choice",
-        "cheapest",
-        "most",
-        "linear",
-    ]
     assert "P(late) " in answer.out
     beside = "launch 2.5 min (half to twice that in nine of ten), loading 0 min, a checkpoint 10 s."
     assert f"Beside training: {beside}" in answer.out
@@ -98,7 +91,6 @@ def test_the_answer_for_programs_and_as_a_picture(
         "has_evidence": True,
         "is_of_fits": False,
     }
-    assert {system["system"] for system in answer["systems"]} == {"async_sgd", "linear"}
     assert answer["front"][-1] == choice["key"]
     kept = read_only(home, "FROM pred.recommendation WHERE system = 'recommend'").to_dicts()
     assert [row["recommendation_id"] for row in kept] == [answer["recommendation_id"]]
