@@ -113,11 +113,9 @@ class Candidate:
         workers: how many there are.
         market: where all its nodes are rented.
         usd_per_hour: what all its nodes cost.
-        usd_per_worker_hour: what one of its workers costs, in the mean of a mix of types.
         train_s: seconds that training takes, as forecast.
         expected: what comes to that.
         ratios: how much longer training took than was forecast; None: what it takes is known.
-        gpu_announced: year and month of its GPUs, 2022-03; None: it has none that is known.
         step_samples: of a step of all devices together; None: it has none.
     """
 
@@ -129,11 +127,9 @@ class Candidate:
     workers: int
     market: Market
     usd_per_hour: float
-    usd_per_worker_hour: float
     train_s: float
     expected: ExpectedDuration
     ratios: Ratios | None
-    gpu_announced: str | None = None
     step_samples: int | None = None
 
     @property

@@ -53,7 +53,7 @@ class Objective:
 
     def value(self, outcome: Outcome) -> float:
         """Return what is minimised, seconds or US dollars."""
-        return outcome.time_s if self.minimize == "time" else outcome.cost_usd
+        return objective_key(self.minimize, outcome.time_s, outcome.cost_usd)[0]
 
     def order(self, candidate: Candidate) -> tuple[float, float, str]:
         """Return what is compared, the least is best; of equals the first by name."""
@@ -172,82 +172,20 @@ def _relaxed(candidates: Sequence[Candidate], objective: Objective) -> list[str]
         for candidate in candidates
     ]
     known = [case for case in worst_cases if isfinite(case.outcome.time_s)]
-    raised_limits: list[Relaxation[_WorstCase]] = relaxations(objective.limits, least_of(known))
-    return [
-        _said(relaxation, relaxation.option.candidate)
-        for relaxation in raised_limits
-        if relaxation.option
-    ]
+    return [_in_words(each) for each in relaxations(objective.limits, least_of(known))]
 
 
-def _said(relaxation: Relaxation[_WorstCase], candidate: Candidate) -> str:
+def _in_words(relaxation: Relaxation[_WorstCase]) -> str:
     option, unit = OPTIONS[relaxation.constraint]
     limit, needed = relaxation.limit * unit, _rounded_up(relaxation.needed * unit)
-    return f"raise {option} from {limit:.4g} to {needed:.4g} for {candidate.label}"
+    label = relaxation.option.candidate.label
+    return f"raise {option} from {limit:.4g} to {needed:.4g} for {label}"
 
 
 def _rounded_up(value: float) -> float:
     """Return the least number of four digits that is not below a value, but for rounding."""
     digit = 10.0 ** (floor(log10(value)) - 3) if value > 0 else 1.0
     return ceil(value / digit - 1e-6) * digit
-
-
-def rules_of_thumb(
-    candidates: Sequence[Candidate], objective: Objective
-) -> Mapping[str, Candidate | None]:
-    """Return what rules take that need no forecast of several nodes: no mix of node types.
-
-    `cheapest`: the least an hour. `most powerful`: as many as there are of the dearest type.
-    `newest GPU`, where it is known of some: of these, the least an hour with the latest of them.
-    `linear scaling`: the best if n nodes were n times as fast as one of their type; None where no
-    single node was forecast.
-    """
-    candidates = [candidate for candidate in candidates if len(candidate.node_types) == 1]
-    if not candidates:
-        return {"cheapest": None, "most powerful": None, "linear scaling": None}
-    powerful = max(
-        candidates,
-        key=lambda candidate: (
-            candidate.usd_per_worker_hour,
-            candidate.workers,
-            candidate.usd_per_hour,
-            candidate.key,
-        ),
-    )
-    newest = max(
-        (candidate.gpu_announced for candidate in candidates if candidate.gpu_announced),
-        default=None,
-    )
-    with_newest = [candidate for candidate in candidates if candidate.gpu_announced == newest]
-    return {
-        "cheapest": _least_an_hour(candidates),
-        **({} if newest is None else {"newest GPU": _least_an_hour(with_newest)}),
-        "most powerful": powerful,
-        "linear scaling": _linear(candidates, objective),
-    }
-
-
-def _least_an_hour(candidates: Sequence[Candidate]) -> Candidate:
-    return min(candidates, key=lambda candidate: (candidate.usd_per_hour, candidate.key))
-
-
-def _linear(candidates: Sequence[Candidate], objective: Objective) -> Candidate | None:
-    alone = {
-        _alike(candidate): candidate.train_s for candidate in candidates if candidate.workers == 1
-    }
-    scaled = [
-        replace(candidate, train_s=alone[_alike(candidate)] / candidate.workers, ratios=None)
-        for candidate in candidates
-        if _alike(candidate) in alone
-    ]
-    chosen = best(scaled, objective)
-    return next(
-        (candidate for candidate in candidates if chosen and candidate.key == chosen.key), None
-    )
-
-
-def _alike(candidate: Candidate) -> tuple[str, tuple[str, ...], str]:
-    return candidate.training, candidate.node_types, candidate.market
 
 
 # Which measurement would change a choice: the value of knowing one candidate's time.

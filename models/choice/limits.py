@@ -14,20 +14,6 @@ from warehouse.records import Record
 Minimize = Literal["time", "cost"]
 
 
-def fastest(time: float, cost: float) -> float:
-    """Return the time: the objective of whoever is in a hurry."""
-    return time
-
-
-def cheapest(time: float, cost: float) -> float:
-    """Return the cost: the objective of whoever can wait."""
-    return cost
-
-
-VALUES: Mapping[Minimize, Callable[[float, float], float]] = {"time": fastest, "cost": cheapest}
-"""What is minimised, of time and cost in any unit."""
-
-
 def objective_key(objective: Minimize, time: float, cost: float) -> tuple[float, float]:
     """Return what is compared, the least is best: the objective, and the other one of equals."""
     return (time, cost) if objective == "time" else (cost, time)
@@ -115,43 +101,16 @@ def keeps_limits(limits: Limits, option: Choosable) -> bool:
 
 
 T = TypeVar("T", bound=Choosable)
-Constraint = Limit | Literal["capacity", "global_batch"]
 
 
 @dataclass(frozen=True)
 class Relaxation(Generic[T]):
-    """A constraint without which there would be a choice, and what it would have to be.
+    """A limit without which there would be a choice, what it would have to be, and that choice."""
 
-    Capacity and the global batch are in samples. `option` is the choice that the relaxed limit
-    admits, None where that was not looked for.
-    """
-
-    constraint: Constraint
+    constraint: Limit
     limit: float
     needed: float
-    option: T | None = None
-
-    @property
-    def text(self) -> str:
-        """One line that says what to change, and by how much."""
-        by = f"{self.needed / self.limit - 1:+.1%}" if self.limit else "there is none"
-        match self.constraint:
-            case "deadline_s":
-                return f"raise the deadline from {self.limit:.1f} s to {self.needed:.1f} s ({by})"
-            case "budget_usd":
-                return f"raise the budget from ${self.limit:.2f} to ${self.needed:.2f} ({by})"
-            case "usd_per_hour":
-                needed, limit = (
-                    f"{usd:,.2f}".removesuffix(".00") for usd in (self.needed, self.limit)
-                )
-                return f"allow ${needed} an hour instead of ${limit} ({by})"
-            case "capacity":
-                return (
-                    f"offer more nodes: those on offer hold {self.limit:.0f} of "
-                    f"{self.needed:.0f} samples ({by})"
-                )
-            case "global_batch":
-                return f"change the global batch from {self.limit:.0f} to {self.needed:.0f} ({by})"
+    option: T
 
 
 def needed_relaxations(limits: Limits, option: T | None) -> list[Relaxation[T]]:

@@ -6,7 +6,7 @@ from math import inf
 import polars as pl
 from pydantic import Field
 
-from models.choice.limits import VALUES, Limits, Minimize, Outcome, exceeded_limits
+from models.choice.limits import Limits, Minimize, Outcome, exceeded_limits, objective_key
 from warehouse.records import Record
 
 
@@ -111,7 +111,7 @@ def _value(
     outcome = Outcome(time_s, time_s * usd_per_hour / 3600, usd_per_hour)
     if exceeded_limits(limits, outcome):
         return inf
-    return VALUES[minimize](outcome.time_s, outcome.cost_usd)
+    return objective_key(minimize, outcome.time_s, outcome.cost_usd)[0]
 
 
 def _regret(value: float | None, best: float, is_chosen: bool) -> float | None:

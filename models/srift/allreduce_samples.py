@@ -1,4 +1,4 @@
-"""Probed all-reduces: what bandwidth is learned from (4.2), and formulas beside it (α–β, rated)."""
+"""Probed all-reduces: what bandwidth is learned from (4.2), and the formula beside it (α–β)."""
 
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple, TypeVar, get_args
@@ -105,7 +105,7 @@ def _least(figures: Iterable[float | None]) -> float | None:
     return min((figure for figure in figures if figure is not None), default=None)
 
 
-# All-reduce bandwidth by formulas: latency and bandwidth (α–β), and the rated bandwidth.
+# All-reduce bandwidth by a formula: latency and bandwidth (α–β).
 
 
 Floats = NDArray[np.float64]
@@ -171,16 +171,6 @@ class AlphaBeta(Record):
             of_mix = (rows["node_types"] == mix).to_numpy()
             bandwidth_Bps[of_mix] = self.bus_Bps(tuple(mix.split("+")), n[of_mix], size[of_mix])
         return bandwidth_Bps
-
-
-class RatedBandwidth(Record):
-    """Every all-reduce gets what the provider prints; of a mix, the least."""
-
-    rated_Bps: Mapping[str, float]
-
-    def table(self, node_types: tuple[str, ...], world_sizes: Ints, size_bytes: Ints) -> Floats:
-        """Return bus bandwidth in bytes/s, [world sizes, sizes]."""
-        return np.full((len(world_sizes), len(size_bytes)), min(_of(self.rated_Bps, node_types)))
 
 
 def _of(known: Mapping[str, T], node_types: tuple[str, ...]) -> list[T]:

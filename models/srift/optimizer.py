@@ -35,7 +35,6 @@ from models.srift.space import (
     count_splits,
     exhaustible,
     list_offer_options,
-    reachable,
 )
 from warehouse.records import Record
 
@@ -112,19 +111,13 @@ class OptimizerResult:
 
     Attributes:
         choice: the best configuration within limits, None if there is none.
-        alternatives: the next best, best first.
-        relaxations: where there is no choice, each single change that would make one; where none
-            suffices alone, what the fastest and the cheapest configuration need.
-        configurations: ways to divide the global batch, counted before any was ruled out.
-        simulated: configurations whose iteration was simulated.
+        relaxations: where limits alone leave no choice, each single one that, raised, makes one;
+            where none suffices alone, what the fastest and the cheapest configuration need.
         complete: whether nothing better can exist; False: the search was stopped.
     """
 
     choice: ConfigurationForecast | None
-    alternatives: tuple[ConfigurationForecast, ...]
-    relaxations: tuple[Relaxation[ConfigurationForecast], ...]
-    configurations: int
-    simulated: int
+    relaxations: tuple[Relaxation[ConfigurationForecast], ...] = ()
     complete: bool = True
 
 
@@ -134,7 +127,6 @@ def optimize(
     job: Job,
     *,
     max_types: int | None = None,
-    keep: int = 5,
     explain: bool = True,
     stop: Callable[[], bool] = lambda: False,
 ) -> OptimizerResult:
@@ -148,7 +140,6 @@ def optimize(
         offers: node types on offer.
         job: what is to be trained.
         max_types: most offers in one configuration; None: all of them.
-        keep: how many configurations to return.
         explain: whether to look for relaxations where there is no choice.
         stop: asked now and then; True ends the search with what was found.
 
@@ -159,41 +150,25 @@ def optimize(
     types = exhaustible(space, job.global_batch, max_types)
     evaluator = Evaluator(performance, space)
     limits = StepLimits.of(job, job.iterations)
-    search = BestRows(evaluator, limits, stop, objective=job.minimize, keep=keep)
-    forecasts = [forecast_of_row(space, row, job) for row in search.run(job.global_batch, types)]
-    count = count_splits(space, job.global_batch, types)
-    relaxations: tuple[Relaxation[ConfigurationForecast], ...] = ()
-    if explain and not forecasts and search.complete:
-        relaxations = (
-            find_relaxations(evaluator, job, types)
-            if count
-            else find_divisible_batches(evaluator, job, types)
-        )
-    return OptimizerResult(
-        choice=forecasts[0] if forecasts else None,
-        alternatives=tuple(forecasts[1:]),
-        relaxations=relaxations,
-        configurations=count,
-        simulated=evaluator.simulated,
-        complete=search.complete,
-    )
+    search = BestRow(evaluator, limits, stop, objective=job.minimize)
+    search.explore(job.global_batch, types)
+    if search.best is not None:
+        choice = forecast_of_row(space, search.best, job)
+        return OptimizerResult(choice, complete=search.complete)
+    is_short = explain and search.complete and count_splits(space, job.global_batch, types)
+    relaxations = find_relaxations(evaluator, job, types) if is_short else ()
+    return OptimizerResult(None, relaxations, search.complete)
 
 
-# The best rows of a space by one objective (section 4.4).
+# The best row of a space by one objective (section 4.4).
 
 
 @dataclass
-class BestRows(Exploration):
-    """The `keep` best rows, best first, in `best`."""
+class BestRow(Exploration):
+    """The best row, in `best`; None: there is none."""
 
     objective: Minimize = "time"
-    keep: int = 1
-    best: list[BatchSplit] = field(default_factory=list)
-
-    def run(self, global_batch: int, max_types: int) -> list[BatchSplit]:
-        """Return the best rows of at most `max_types` offers each."""
-        self.explore(global_batch, max_types)
-        return self.best
+    best: BatchSplit | None = None
 
     def key(self, row: BatchSplit) -> tuple[float, float, int, tuple[int, ...]]:
         """Return what is compared: the objective, the other one, and then fewer offers."""
@@ -201,7 +176,7 @@ class BestRows(Exploration):
         return *values, len(row.options), row.options
 
     def matters(self, bound_s: Floats, bound_usd: Floats) -> Bools:
-        """Tell which rows can be among the best."""
+        """Tell which rows can be the best."""
         promising: Bools = self.priority(bound_s, bound_usd) * SHORTENED <= self._worst
         return promising
 
@@ -210,98 +185,50 @@ class BestRows(Exploration):
         return bound_s if self.objective == "time" else bound_usd
 
     def at_most_s(self, usd_per_s: Floats) -> Floats:
-        """Return what the worst of the best takes, or its cost would pay for."""
+        """Return what the best takes, or its cost would pay for."""
         if self.objective == "time":
             return np.full(len(usd_per_s), self._worst)
         return divide_amount(self._worst, usd_per_s)
 
     def take(self, rows: list[BatchSplit]) -> None:
         """Keep the best."""
-        self.best = sorted([*self.best, *rows], key=self.key)[: self.keep]
+        known = [] if self.best is None else [self.best]
+        self.best = min([*known, *rows], key=self.key, default=None)
 
     @property
     def _worst(self) -> float:
-        return self.key(self.best[-1])[0] if len(self.best) == self.keep else inf
+        return inf if self.best is None else self.key(self.best)[0]
 
 
 # No feasible choice of nodes: which limit to relax, and by how much, found by search.
 
 
-_ENOUGH = 1e-3
-
-
 def find_relaxations(
     evaluator: Evaluator, job: Job, types: int
 ) -> tuple[Relaxation[ConfigurationForecast], ...]:
-    """Return by how much each limit has to rise with the others kept; an hour's to a thousandth.
+    """Return by how much deadline and budget have to rise, each with the other limits kept.
 
     Where none suffices alone: to what the fastest and the cheapest configuration need.
     """
 
     def best(objective: Minimize, within: Limits) -> ConfigurationForecast | None:
         limits = StepLimits.of(within, job.iterations)
-        search = BestRows(evaluator, limits, lambda: False, objective=objective)
-        rows = search.run(job.global_batch, types)
-        return forecast_of_row(evaluator.space, rows[0], job) if rows else None
+        search = BestRow(evaluator, limits, lambda: False, objective=objective)
+        search.explore(job.global_batch, types)
+        return search.best and forecast_of_row(evaluator.space, search.best, job)
 
     def least(limit: Limit, within: Limits) -> ConfigurationForecast | None:
-        match limit:
-            case "deadline_s":
-                return best("time", within)
-            case "budget_usd":
-                return best("cost", within)
-            case "usd_per_hour":
-                return least_an_hour(within)
-
-    def least_an_hour(within: Limits) -> ConfigurationForecast | None:
-        """Halve what is between a price that suffices and one that does not."""
-        sufficient, low = best("time", within), job.usd_per_hour or 0.0
-        while sufficient is not None and sufficient.usd_per_hour > low * (1 + _ENOUGH):
-            middle = (low + sufficient.usd_per_hour) / 2
-            cheaper = best("time", within.but("usd_per_hour", middle))
-            sufficient, low = (sufficient, middle) if cheaper is None else (cheaper, low)
-        return sufficient
+        return best("time" if limit == "deadline_s" else "cost", within)
 
     if alone := relaxations(job, least):
         return tuple(alone)
-    for within in (Limits(usd_per_hour=job.usd_per_hour), Limits()):
-        fastest, cheapest = best("time", within), best("cost", within)
-        if fastest is not None:
-            break
-    late = [
-        needed_relaxation
-        for needed_relaxation in needed_relaxations(job, fastest)
-        if needed_relaxation.constraint == "deadline_s"
-    ]
-    dear = [
-        needed_relaxation
-        for needed_relaxation in needed_relaxations(job, cheapest)
-        if needed_relaxation.constraint != "deadline_s"
-    ]
-    return (*late, *dear)
-
-
-def find_divisible_batches(
-    evaluator: Evaluator, job: Job, types: int
-) -> tuple[Relaxation[ConfigurationForecast], ...]:
-    """Return what keeps the nodes on offer from dividing the global batch.
-
-    They hold too few samples, or no whole number of nodes with power-of-two batches makes exactly
-    this one; then the nearest global batches that can be divided are named.
-    """
-    performance, batch = evaluator.performance, job.global_batch
-    offers = evaluator.space.offers
-    # Where there is room for a batch, there is a size from it to its double, or of single samples.
-    devices = [performance.node(offer.node_type).devices for offer in offers]
-    largest = max(2 * batch, *devices)
-    space = list_offer_options(performance, offers, largest)
-    rooms = [int(space.samples[space.offer == i].max(initial=0)) for i in range(len(offers))]
-    room = sum(sorted(rooms)[-types:])
-    if room < batch:
-        return (Relaxation("capacity", room, batch),)
-    sizes = np.flatnonzero(reachable(space, largest, types))
-    nearest = [*sizes[sizes < batch][-1:].tolist(), *sizes[sizes > batch][:1].tolist()]
-    return tuple(Relaxation("global_batch", batch, size) for size in nearest if size)
+    ends = ("deadline_s", best("time", Limits())), ("budget_usd", best("cost", Limits()))
+    return tuple(
+        needed
+        for limit, option in ends
+        for needed in needed_relaxations(job, option)
+        if needed.constraint == limit
+    )
 
 
 # What more money buys: the configurations than which none is both faster and cheaper.

@@ -1,14 +1,13 @@
-"""Choices without a whole search: the eager mode (4.4), static policies CAP and TAP (5.2)."""
+"""Choices without a whole search: the eager mode (4.4), and what is proposed for a job."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from math import ceil, inf
-from typing import Literal
+from math import inf
 
-from models.choice.limits import VALUES, Job
+from models.choice.limits import Job, objective_key
 from models.choice.offers import Offer, Proposal, ProposedNodes
-from models.srift.iteration import Configuration, ConfigurationGroup, Performance
+from models.srift.iteration import Performance
 from models.srift.optimizer import ConfigurationForecast, OptimizerResult, optimize, pareto_front
 from models.srift.predictor import Srift
 from models.srift.profiles import NetworkKey
@@ -77,71 +76,13 @@ def _better(best: OptimizerResult, later: OptimizerResult, job: Job) -> Optimize
 
     def value(answer: OptimizerResult) -> float:
         choice = answer.choice
-        return inf if choice is None else VALUES[job.minimize](choice.time_s, choice.cost_usd)
+        if choice is None:
+            return inf
+        return objective_key(job.minimize, choice.time_s, choice.cost_usd)[0]
 
     return replace(
         later if value(later) < value(best) or best.choice is None else best,
         complete=later.complete,
-        configurations=max(best.configurations, later.configurations),
-        simulated=best.simulated + later.simulated,
-    )
-
-
-# The static policies that Srift is compared with: CAP and TAP (section 5.2).
-
-
-Policy = Literal["CAP", "TAP"]
-
-
-def choose_by_policy(
-    which: Policy, performance: Performance, offers: Sequence[Offer], global_batch: int
-) -> Configuration | None:
-    """Return what a policy requests, None if all offers together cannot hold the global batch.
-
-    CAP, cost-aware, ranks offers by price per node, TAP, throughput-aware, by how many samples per
-    second a node computes. Both load nodes with the largest power-of-two batch that fits and
-    request them in that order until all samples are distributed. Whatever does not fill a node
-    goes to one more.
-
-    Raises:
-        BadInput: an offer without profile.
-    """
-    ranked = sorted(
-        offers,
-        key=lambda offer: (
-            offer.usd_per_hour if which == "CAP" else -speed(performance, offer.node_type)
-        ),
-    )
-    groups: list[ConfigurationGroup] = []
-    left = global_batch
-    for offer in ranked:
-        load = full_load(performance, offer.node_type)
-        count = min(offer.capacity, left // load)
-        if count:
-            groups.append(_group(offer, count, load))
-            left -= count * load
-        if 0 < left < load and count < offer.capacity:
-            groups.append(_group(offer, 1, left))
-            left = 0
-    return Configuration(groups=tuple(groups)) if groups and not left else None
-
-
-def full_load(performance: Performance, node_type: str) -> int:
-    """Return the largest power-of-two batch per device, for all devices of a node."""
-    profile = performance.node(node_type)
-    return profile.devices << (profile.max_batch.bit_length() - 1)
-
-
-def speed(performance: Performance, node_type: str) -> float:
-    """Return samples per second that a fully loaded node computes."""
-    load, latency = full_load(performance, node_type), performance.node(node_type).latency
-    per_device = ceil(load / performance.node(node_type).devices)
-    return load / float(latency.alone_s(per_device))
-
-
-def _group(offer: Offer, count: int, batch_size: int) -> ConfigurationGroup:
-    return ConfigurationGroup(
-        node_type=offer.node_type, market=offer.market, count=count, batch_size=batch_size
     )
 
 

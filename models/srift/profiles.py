@@ -10,7 +10,7 @@ from pydantic import Field
 from models.profiled_run import by_link_speed, read_scenario
 from models.srift import latency
 from models.srift.allreduce import LearnedBandwidth
-from models.srift.allreduce_samples import AlphaBeta, Hardware, RatedBandwidth
+from models.srift.allreduce_samples import AlphaBeta, Hardware
 from models.srift.exchange import Buckets
 from models.srift.iteration import NodeProfile, Performance
 from models.system import Tables
@@ -42,7 +42,7 @@ class NetworkProfile(Record):
 class FittedNetwork(NetworkProfile):
     """Srift's models of one network; `performance` is what simulator and optimiser take."""
 
-    bandwidth: LearnedBandwidth | AlphaBeta | RatedBandwidth
+    bandwidth: LearnedBandwidth | AlphaBeta
     buckets: Buckets | None = None
     streams: int | None = Field(default=None, ge=1)
     slowdown: float = Field(default=0.0, ge=0)

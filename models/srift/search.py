@@ -74,11 +74,10 @@ class _Passes:
 
 @dataclass
 class Evaluator:
-    """Computes step times of rows of options; `simulated` counts those it has simulated."""
+    """Computes step times of rows of options."""
 
     performance: Performance
     space: OfferOptions
-    simulated: int = 0
     _tables: dict[tuple[str, ...], Floats] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -148,7 +147,6 @@ class Evaluator:
             self.performance.slowdown,
             self.performance.hindrance,
         )
-        self.simulated += int(wanted.sum())
         return passes.step_s(ends_s)
 
     def usd_per_s(self, rows: Ints) -> Floats:

@@ -154,17 +154,6 @@ def count_splits(space: OfferOptions, global_batch: int, max_types: int) -> int:
     return int(ways[:, global_batch].sum())
 
 
-def reachable(space: OfferOptions, largest: int, max_types: int) -> NDArray[np.bool_]:
-    """Tell of each global batch from 0 to `largest` whether `max_types` offers can divide it."""
-    can = np.zeros((max_types + 1, largest + 1), dtype=bool)
-    can[0, 0] = True
-    for sizes, _ in _sizes(space):
-        before = can[:-1].copy()
-        for size in sizes:
-            can[1:, size:] |= before[:, : largest + 1 - size]
-    return np.asarray(can.any(axis=0))
-
-
 def _sizes(space: OfferOptions) -> Iterator[tuple[Ints, Ints]]:
     """Yield, for each offer, what it can contribute, and with how many of its options."""
     for offer in range(len(space.offers)):

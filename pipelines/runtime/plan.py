@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pydantic import Field
 
-from models.choice.limits import VALUES, Job, Minimize
+from models.choice.limits import Job, Minimize, objective_key
 from models.choice.offers import Offer
 from models.srift.iteration import Performance
 from models.srift.optimizer import ConfigurationForecast, OptimizerResult, optimize
@@ -153,8 +153,9 @@ class Planner:
             self._plan(now, answer.choice, wait_s) for answer, wait_s in answers if answer.choice
         ]
         if plans:
-            value = VALUES[self.minimize]
-            return min(plans, key=lambda plan: value(plan.finish_s, plan.cost_usd))
+            return min(
+                plans, key=lambda plan: objective_key(self.minimize, plan.finish_s, plan.cost_usd)
+            )
         return self._infeasible(now, answers[-1][0], waited)
 
     def _ask(self, now: JobSituation, offers: Sequence[Offer], wait_s: float) -> OptimizerResult:
@@ -166,7 +167,7 @@ class Planner:
             if offer.capacity and (preference is None or offer.node_type in preference)
         ]
         if not offers:
-            return OptimizerResult(None, (), (), 0, 0)
+            return OptimizerResult(None)
         budget_usd = now.budget_usd
         if budget_usd is not None:
             budget_usd = max(budget_usd - now.spent_usd - self._waiting_usd(now, wait_s), _NOTHING)
@@ -207,13 +208,7 @@ class Planner:
         )
 
     def _infeasible(self, now: JobSituation, answer: OptimizerResult, wait_s: float) -> Infeasible:
-        relaxations = answer.relaxations
-        ways = [
-            _way(now, self._plan(now, relaxation.option, wait_s))
-            for relaxation in relaxations
-            if relaxation.option
-        ]
-        unmet = [relaxation.text for relaxation in relaxations if relaxation.option is None]
+        ways = [_way(now, self._plan(now, each.option, wait_s)) for each in answer.relaxations]
         reason = "no nodes that are left meet the deadline and the budget"
         if not answer.complete:
             reason = f"no nodes were found in {self.search.solve_s:g} s that meet the limits"
@@ -228,8 +223,7 @@ class Planner:
                 retry=True,
             )
             ways.append(again)
-        reasons = "; ".join([reason, *unmet])
-        return Infeasible(reasons, tuple(ways), now.deadline_s, now.budget_usd)
+        return Infeasible(reason, tuple(ways), now.deadline_s, now.budget_usd)
 
 
 def _way(now: JobSituation, plan: Plan) -> LimitRelaxation:

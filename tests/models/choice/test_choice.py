@@ -21,7 +21,6 @@ from models.choice.choice import (
     best,
     decide,
     decide_among_types,
-    rules_of_thumb,
     worth_measuring,
 )
 from models.choice.limits import Limits
@@ -50,7 +49,6 @@ def candidate(
         workers=workers,
         market="on_demand",
         usd_per_hour=usd_per_hour,
-        usd_per_worker_hour=usd_per_hour / workers,
         train_s=train_s,
         expected=expected,
         ratios=ratios,
@@ -96,17 +94,6 @@ def test_without_a_choice_it_says_what_to_relax() -> None:
     assert decision.relaxations == ("raise --max-hours from 0.25 to 0.65 for fast",)
     relaxed = replace(objective, limits=Limits(deadline_s=2340, budget_usd=5))
     assert decide([SLOW, FAST], relaxed).choice == FAST
-
-
-def test_rules_of_thumb_by_hand() -> None:
-    """Two fast nodes would halve 1800 s if scaling were linear; they take 1500 s, as forecast."""
-    two = candidate("fast 2", 1500, 8.0, workers=2)
-    everything = [SLOW, FAST, two]
-    rules = rules_of_thumb(everything, Objective("cost", Limits(deadline_s=1000)))
-    assert rules == {"cheapest": SLOW, "most powerful": two, "linear scaling": two}
-    no_single = rules_of_thumb([two], Objective("cost", Limits()))
-    assert no_single["linear scaling"] is None
-    assert set(rules_of_thumb([], Objective("cost", Limits())).values()) == {None}
 
 
 def test_measuring_the_rival_may_pay() -> None:
@@ -204,20 +191,6 @@ def test_where_no_type_keeps_the_limits_the_nearest_are_told() -> None:
     assert (decision.choice, decision.alternatives, decision.roles) == (None, (FAST, SLOW), {})
     assert decision.relaxations == decide([SLOW, FAST], objective).relaxations
     assert decide([SLOW, FAST], objective).alternatives == (SLOW, FAST)
-
-
-def test_the_newest_gpu_is_a_rule_where_gpus_are_known() -> None:
-    """Of nodes with the latest GPU the least an hour, whatever it takes."""
-    old = replace(SLOW, gpu_announced="2018-09")
-    new, dearer = (
-        replace(candidate(name, 9000, usd), gpu_announced="2023-11")
-        for name, usd in (("new", 5.0), ("dearer", 6.0))
-    )
-    objective = Objective("cost", Limits())
-    rules = rules_of_thumb([dearer, old, new, FAST], objective)
-    assert (rules["newest GPU"], rules["cheapest"]) == (new, old)
-    assert list(rules) == ["cheapest", "newest GPU", "most powerful", "linear scaling"]
-    assert "newest GPU" not in rules_of_thumb([SLOW, FAST], objective)
 
 
 NINE_RATIOS = Ratios(values=(1.3, 0.8, 0.9, 1.0, 1.1, 0.95, 1.05, 1.2, 0.85), basis="nine")

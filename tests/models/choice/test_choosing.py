@@ -4,14 +4,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import polars as pl
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from models.choice.limits import (
     FORGIVEN,
     LIMITS,
-    VALUES,
     Limits,
     Outcome,
     Relaxation,
@@ -62,7 +60,6 @@ def test_what_a_forecast_needs_is_enough_for_it() -> None:
 def test_of_equals_the_other_objective_decides() -> None:
     assert objective_key("time", 1.0, 2.0) == (1.0, 2.0)
     assert objective_key("cost", 1.0, 2.0) == (2.0, 1.0)
-    assert [VALUES[objective](1.0, 2.0) for objective in VALUES] == [1.0, 2.0]
 
 
 @given(OPTIONS)
@@ -103,9 +100,7 @@ def test_each_relaxation_admits_a_choice_and_no_smaller_one_does(
             short = limits.but(limit, by_limit[limit].needed - 0.5)
             assert any(keeps_limits(enough, option) for option in options)
             assert not any(keeps_limits(short, option) for option in options)
-            chosen = by_limit[limit].option
-            assert chosen is not None
-            assert keeps_limits(enough, chosen)
+            assert keeps_limits(enough, by_limit[limit].option)
 
 
 def test_needs_are_what_is_exceeded() -> None:
@@ -118,23 +113,6 @@ def test_needs_are_what_is_exceeded() -> None:
         == needed_relaxations(Limits(deadline_s=1.0), None)
         == []
     )
-
-
-@pytest.mark.parametrize(
-    ("relaxation", "text"),
-    [
-        (Relaxation("deadline_s", 1.6, 2), "raise the deadline from 1.6 s to 2.0 s (+25.0%)"),
-        (Relaxation("budget_usd", 0.1, 0.16), "raise the budget from $0.10 to $0.16 (+60.0%)"),
-        (Relaxation("usd_per_hour", 0, 72), "allow $72 an hour instead of $0 (there is none)"),
-        (Relaxation("global_batch", 7, 6), "change the global batch from 7 to 6 (-14.3%)"),
-        (
-            Relaxation("capacity", 20, 40),
-            "offer more nodes: those on offer hold 20 of 40 samples (+100.0%)",
-        ),
-    ],
-)
-def test_a_relaxation_is_one_line(relaxation: Relaxation[Made], text: str) -> None:
-    assert relaxation.text == text
 
 
 WHEN = datetime(2030, 1, 1, tzinfo=UTC)

@@ -137,3 +137,10 @@ def every_forecast(
 def step_time_s(performance: Performance, *groups: ConfigurationGroup) -> float:
     """Return the expected step time of a configuration."""
     return simulate(performance, Configuration(groups=groups)).step_time_s
+
+
+def rated(**rated_Bps: float) -> AlphaBeta:
+    """Return a model by which every all-reduce gets the speed of its slowest link at once."""
+    return AlphaBeta(
+        lines={name: Line(hop_s=0.0, link_Bps=speed) for name, speed in rated_Bps.items()}
+    )

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.srift.allreduce_samples import AlphaBeta, Line, RatedBandwidth
+from models.srift.allreduce_samples import AlphaBeta, Line
 from models.srift.exchange import Buckets
 from models.srift.iteration import (
     Configuration,
@@ -18,10 +18,10 @@ from models.srift.iteration import (
     simulate,
     world_size,
 )
-from tests.models.srift.performances import node, performances, step_time_s
+from tests.models.srift.performances import node, performances, rated, step_time_s
 from warehouse.records import BadInput
 
-RATES = RatedBandwidth(rated_Bps={"a": 100.0, "b": 50.0})
+RATES = rated(a=100.0, b=50.0)
 
 
 def group(node_type: str, count: int, batch_size: int) -> ConfigurationGroup:
@@ -108,13 +108,13 @@ def test_all_reduces_may_slow_the_backward_pass() -> None:
 
     600 bytes from 3 s on take 600 s. With nothing to send the pass is not slowed.
     """
-    slow = replace(NETWORK, bandwidth=RatedBandwidth(rated_Bps={"a": 1.0}), slowdown=1.0)
+    slow = replace(NETWORK, bandwidth=rated(a=1.0), slowdown=1.0)
     iteration = simulate(slow, Configuration(groups=(group("a", 2, 1),)))
     assert iteration.exchange_s == pytest.approx(3 + 600)
     only_last = replace(slow, layer_bytes=(0, 200))
     iteration = simulate(only_last, Configuration(groups=(group("a", 2, 1),)))
     assert iteration.exchange_s == pytest.approx(1 + 200)
-    quick = replace(only_last, bandwidth=RatedBandwidth(rated_Bps={"a": 400.0}))
+    quick = replace(only_last, bandwidth=rated(a=400.0))
     iteration = simulate(quick, Configuration(groups=(group("a", 2, 1),)))
     assert iteration.exchange_s == pytest.approx(2.25)
     assert iteration.step_time_s == pytest.approx(1 + 2.25)

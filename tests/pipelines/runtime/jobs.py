@@ -6,10 +6,10 @@ from pathlib import Path
 
 import yaml
 
-from models.srift.allreduce_samples import RatedBandwidth
 from models.srift.iteration import NodeProfile
 from models.srift.latency import Latency, PiecewiseLinear
 from models.srift.profiles import FittedNetwork
+from tests.models.srift.performances import rated
 
 FAST, SLOW, SPARE = "emu.native.c25", "emu.native.c15", "emu.sse41.c25"
 MAX_BATCH = {FAST: 4, SLOW: 2, SPARE: 2}
@@ -38,8 +38,10 @@ def profile(devices: Mapping[str, int] | None = None) -> FittedNetwork:
             ready=(0.5,),
             link_Bps=25e6,
         )
-    rated = RatedBandwidth(rated_Bps=dict.fromkeys(nodes, 25e6))
-    return FittedNetwork(layer_bytes=(1_600_000,), probability=(1.0,), nodes=nodes, bandwidth=rated)
+    bandwidth = rated(**dict.fromkeys(nodes, 25e6))
+    return FittedNetwork(
+        layer_bytes=(1_600_000,), probability=(1.0,), nodes=nodes, bandwidth=bandwidth
+    )
 
 
 def write_job(folder: Path, **changes: object) -> Path:

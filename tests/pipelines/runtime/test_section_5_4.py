@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.choice.offers import Offer
-from models.srift.allreduce_samples import RatedBandwidth
 from models.srift.iteration import NodeProfile, Performance
 from models.srift.latency import Latency, PiecewiseLinear
 from pipelines.runtime.controller import Controller
@@ -19,6 +18,7 @@ from pipelines.runtime.job_store import EventLogEntry, frame
 from pipelines.runtime.plan import Planner, SearchSettings
 from pipelines.runtime.state import JobState
 from reports import plots, timelines
+from tests.models.srift.performances import rated
 from tests.pipelines.runtime import jobs
 from tests.pipelines.runtime.paper_world import PaperWorld, PlannedLoss
 
@@ -54,7 +54,7 @@ def run(deadline_s: float = 500.0) -> PaperWorld:
         )
         for name, (batch, seconds, _) in NODES.items()
     }
-    bandwidth = RatedBandwidth(rated_Bps=dict.fromkeys(NODES, 10 * GBPS))
+    bandwidth = rated(**dict.fromkeys(NODES, 10 * GBPS))
     offers = tuple(
         Offer(node_type=name, market="spot", usd_per_hour=usd, capacity=64)
         for name, (_, _, usd) in NODES.items()
