@@ -10,8 +10,6 @@ from models.inputs import STEPS, inputs_of_like_workers
 from models.phases import compute_busy_s, transfer_s
 from models.profiled_run import (
     PointForecaster,
-    check_alike,
-    check_links,
     metric_mean,
     profiled_scenario,
 )
@@ -33,8 +31,6 @@ class Cynthia(PointForecaster):
 
     def value(self, scenario: Scenario) -> float:
         """W / (T_p max(1, W U_1) + 2 T_C): ICPE 2020, section 1, in steps and not in examples."""
-        check_links(self.scenario, scenario)
-        check_alike([self.scenario], scenario)
         workers = scenario.strategy.workers
         computing_s = self.compute_s * max(1.0, workers * self.utilisation)
         return workers / (computing_s + 2 * self.transfer_s)

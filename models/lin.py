@@ -9,8 +9,6 @@ from models.inputs import STEPS, inputs_of_like_workers
 from models.phases import phases
 from models.profiled_run import (
     PointForecaster,
-    check_alike,
-    check_links,
     metric_mean,
     profiled_scenario,
 )
@@ -33,8 +31,6 @@ class Lin(PointForecaster):
 
     def value(self, scenario: Scenario) -> float:
         """Return the throughput, in steps of all workers a second."""
-        check_links(self.scenario, scenario)
-        check_alike([self.scenario], scenario)
         demands_s = (self.downlink_s, self.uplink_s, self.update_s)
         return mva(demands_s, self.delay_s, scenario.strategy.workers)
 

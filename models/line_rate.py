@@ -4,7 +4,7 @@ from pydantic import Field
 
 from models.inputs import inputs_of_profile_alone, link_input
 from models.phases import transfer_s
-from models.profiled_run import PointForecaster, check_links, profiled_scenario
+from models.profiled_run import PointForecaster, profiled_scenario
 from models.system import System, Tables
 from warehouse.records import Scenario
 from warehouse.requirements import Refusal, Requirement
@@ -22,7 +22,6 @@ class LineRate(PointForecaster):
 
     def value(self, scenario: Scenario) -> float:
         """Return the throughput, in steps of all workers a second."""
-        check_links(self.scenario, scenario)
         return 1 / self.transfer_s
 
 

@@ -6,8 +6,6 @@ from pydantic import Field
 from models.inputs import inputs_of_profile_alone
 from models.profiled_run import (
     PointForecaster,
-    check_alike,
-    check_links,
     metric_mean,
     profiled_scenario,
     run_ids_of,
@@ -33,9 +31,6 @@ class LinearScaling(PointForecaster):
 
     def value(self, scenario: Scenario) -> float:
         """Return the throughput, in steps of all workers a second."""
-        profiled = [profile.scenario for profile in self.profiled]
-        check_links(profiled[0], scenario)
-        check_alike(profiled, scenario)
         step_time_s = {
             profile.scenario.worker_groups[0].one: profile.step_time_s for profile in self.profiled
         }

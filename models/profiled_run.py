@@ -7,7 +7,7 @@ import polars as pl
 from pydantic import ValidationError
 
 from models.system import Tables
-from warehouse.records import BadInput, Record, Scenario, Strategy
+from warehouse.records import BadInput, Record, Scenario
 
 PREDICTED = pl.Schema(
     {"scenario_id": pl.String, "value": pl.Float64, "low": pl.Float64, "high": pl.Float64}
@@ -129,64 +129,3 @@ def refusal(profiled: Scenario, scenario: Scenario) -> str | None:
     if scenario.cross_traffic != profiled.cross_traffic:
         return "others use the servers' links too; this model knows nothing of that"
     return None
-
-
-def check_links(profiled: Scenario, scenario: Scenario) -> None:
-    """Refuse a scenario with other servers or links than were profiled.
-
-    Raises:
-        BadInput: with the reason of `refusal`, or of `check_alike_servers`.
-    """
-    if reason := refusal(profiled, scenario):
-        raise BadInput(f"{scenario.label}: {reason}")
-    check_alike_servers(profiled, scenario)
-
-
-def check_alike(profiled: Sequence[Scenario], scenario: Scenario) -> None:
-    """Refuse a scenario that profiles of one worker, of each type, say nothing about.
-
-    Raises:
-        BadInput: another workload, workers of other types, other servers, or variables on others.
-    """
-    check_alike_servers(profiled[0], scenario)
-    kinds = [profile.worker_groups[0].one for profile in profiled]
-    for group in scenario.worker_groups:
-        if group.one not in kinds:
-            named = (kind for kind in kinds if kind.node_type == group.node_type)
-            expected = next(named, kinds[0])
-            _check_equal(scenario.label, "worker nodes", expected, group.one)
-
-
-def check_alike_servers(profiled: Scenario, scenario: Scenario) -> None:
-    """Refuse a scenario that trains something else than was profiled, or with other servers.
-
-    Raises:
-        BadInput: another workload, server nodes of another type, or variables on other servers.
-    """
-    expected_on, found_on = _placed(profiled.strategy), _placed(scenario.strategy)
-    if expected_on != found_on:
-        raise BadInput(
-            f"{scenario.label}: variables {found_on}, but the profile has them {expected_on}; "
-            "profile one worker of this scenario first"
-        )
-    _check_equal(scenario.label, "workload", profiled.workload, scenario.workload)
-    expected = next(group.one for group in profiled.nodes if group.role == "server")
-    for group in scenario.nodes:
-        if group.role == "server":
-            _check_equal(scenario.label, "server nodes", expected, group.one)
-
-
-def _placed(strategy: Strategy) -> str:
-    several = f"{strategy.servers} servers, placed {strategy.placement}"
-    return f"on {several}" if strategy.servers > 1 else "on 1 server"
-
-
-def _check_equal(label: str, what: str, profiled: Record, record: Record) -> None:
-    """Refuse a record that differs in a field from the profiled one."""
-    for field in type(record).model_fields:
-        expected, value = getattr(profiled, field), getattr(record, field)
-        if expected != value:
-            raise BadInput(
-                f"{label}: {what} with {field} {value!r}, but the profile has {expected!r}; "
-                "profile one worker of this scenario first"
-            )

@@ -455,15 +455,13 @@ class ViT(nn.Module):
 # Networks of pytorchcv with heads for small images.
 
 
-def build(name: str, num_classes: int) -> "nn.Module":
+def build(name: str, num_classes: int) -> nn.Module:
     """Return a network of the library, whose last pool takes the whole map, whatever its side.
 
     Args:
         name: of `LIBRARY`.
         num_classes: length of a row of logits.
     """
-    from torch import nn
-
     module = import_module(f"pytorchcv.models.{LIBRARY[name].module}")
     network: nn.Module = getattr(module, name)(pretrained=False, num_classes=num_classes)
     # Most pool at the end of their features, fully convolutional ones at the end of their output.

@@ -25,28 +25,24 @@ def build_pytorch(name: str, image_size: int, num_classes: int = 10) -> "nn.Modu
         ValueError: the images are too small for the network.
     """
     check(name, image_size, "pytorch")
-    if name in LIBRARY:
-        from networks.pytorch_networks import build
-
-        return build(name, num_classes).train()
-    from networks import pytorch_networks as classics
-    from networks import pytorch_networks as residual
-    from networks.pytorch_networks import inception_v3
+    from networks import pytorch_networks as built
 
     builders: Mapping[str, Callable[[], nn.Module]] = {
-        "small_cnn": lambda: classics.small_cnn(image_size, num_classes),
-        "alexnet": lambda: classics.alexnet(image_size, num_classes),
-        "vgg11": lambda: classics.vgg(image_size, num_classes, classics.VGG11),
-        "vgg19": lambda: classics.vgg(image_size, num_classes, classics.VGG19),
-        "squeezenet": lambda: classics.squeezenet(num_classes),
-        "resnet18": lambda: residual.resnet(residual.RESNET18, num_classes),
-        "resnet50": lambda: residual.resnet(residual.RESNET50, num_classes),
-        "resnext50": lambda: residual.resnet(residual.RESNEXT50, num_classes),
-        "shufflenet_v2": lambda: residual.shufflenet_v2((116, 232, 464, 1024), num_classes),
-        "shufflenet_v2_x2": lambda: residual.shufflenet_v2((244, 488, 976, 2048), num_classes),
-        "mobilenet": lambda: residual.mobilenet(num_classes),
-        "inception_v3": lambda: inception_v3(num_classes),
+        "small_cnn": lambda: built.small_cnn(image_size, num_classes),
+        "alexnet": lambda: built.alexnet(image_size, num_classes),
+        "vgg11": lambda: built.vgg(image_size, num_classes, built.VGG11),
+        "vgg19": lambda: built.vgg(image_size, num_classes, built.VGG19),
+        "squeezenet": lambda: built.squeezenet(num_classes),
+        "resnet18": lambda: built.resnet(built.RESNET18, num_classes),
+        "resnet50": lambda: built.resnet(built.RESNET50, num_classes),
+        "resnext50": lambda: built.resnet(built.RESNEXT50, num_classes),
+        "shufflenet_v2": lambda: built.shufflenet_v2((116, 232, 464, 1024), num_classes),
+        "shufflenet_v2_x2": lambda: built.shufflenet_v2((244, 488, 976, 2048), num_classes),
+        "mobilenet": lambda: built.mobilenet(num_classes),
+        "inception_v3": lambda: built.inception_v3(num_classes),
     }
-    if name in residual.VITS:
-        return residual.ViT(residual.VITS[name], image_size, num_classes).train()
+    if name in LIBRARY:
+        return built.build(name, num_classes).train()
+    if name in built.VITS:
+        return built.ViT(built.VITS[name], image_size, num_classes).train()
     return builders[name]().train()

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from networks.catalogue import check
+from networks.catalogue import APPLICATIONS, check
 
 if TYPE_CHECKING:
     from tensorflow import Tensor
@@ -37,39 +37,11 @@ def build_tensorflow(name: str, images: "Tensor", num_classes: int = 10) -> "Ten
         )
     # A parameter server outlives a session and knows variables by name alone.
     with tf1.variable_scope(name):
-        match name:
-            case "softmax_regression":
-                return tensorflow_networks.softmax_regression(images, num_classes)
-            case "small_cnn":
-                return tensorflow_networks.small_cnn(images, num_classes)
-            case "cuda_convnet":
-                return tensorflow_networks.cuda_convnet(images, num_classes)
-            case "alexnet":
-                return tensorflow_networks.alexnet(images, num_classes)
-            case "vgg11":
-                return tensorflow_networks.vgg11(images, num_classes)
-            case "googlenet":
-                return tensorflow_networks.googlenet(images, num_classes)
-            case "inception_v4":
-                return tensorflow_inception_v4.inception_v4(images, num_classes)
-            case "squeezenet":
-                return tensorflow_networks.squeezenet(images, num_classes)
-            case "vit_tiny":
-                return tensorflow_networks.vit_tiny(images, num_classes)
-            case "vit_small":
-                return tensorflow_networks.vit_small(images, num_classes)
-            case "row_lstm":
-                return tensorflow_networks.row_lstm(images, num_classes)
-            case "stacked_lstm":
-                return tensorflow_networks.stacked_lstm(images, num_classes)
-            case "resnet200_v2":
-                from networks import tensorflow_networks
-
-                return tensorflow_networks.resnet200_v2(images, num_classes)
-            case _:
-                from networks import tensorflow_networks
-
-                return tensorflow_networks.application(name, images, num_classes)
+        if name in APPLICATIONS:
+            return tensorflow_networks.application(name, images, num_classes)
+        known = tensorflow_inception_v4 if name == "inception_v4" else tensorflow_networks
+        logits: Tensor = getattr(known, name)(images, num_classes)
+        return logits
 
 
 def synthetic_batch(

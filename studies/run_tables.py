@@ -1,6 +1,5 @@
 """Rows of landed runs, or of those in sets, read from Parquet files: no database is opened."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import polars as pl
@@ -23,29 +22,6 @@ def rows(
         )
         for need, run in round_.runs_of(probe).items()
         if purpose in (None, need.purpose)
-    ]
-    return pl.concat(frames) if frames else pl.DataFrame()
-
-
-def by_name(rows: pl.DataFrame) -> Iterable[tuple[tuple[object, ...], pl.DataFrame]]:
-    """Yield what `rows` returned, need by need of the round; nothing if nothing has landed."""
-    return rows.group_by("name", maintain_order=True) if rows.width else ()
-
-
-def of_curves(round_: Round, landing: Path, name: str) -> pl.DataFrame:
-    """Return raw table `name` of the profile of each curve of a round that has landed.
-
-    Adds the columns `curve` and `link_mbps`, the speed of the links it trains on, which need not be
-    the one it was profiled on.
-    """
-    profiles = {need.scenario: run for need, run in round_.runs_of("tf_trace").items()}
-    frames = [
-        table(landing, profiles[profiled], name).with_columns(
-            curve=pl.lit(index, pl.Int32),
-            link_mbps=pl.lit(curve.scenario(1, round_.backend).link_mbps, pl.Float64),
-        )
-        for index, curve in enumerate(round_.study.curves)
-        if (profiled := curve.profiled(round_.backend)) in profiles
     ]
     return pl.concat(frames) if frames else pl.DataFrame()
 

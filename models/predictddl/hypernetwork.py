@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.predictddl.ghn import SIZE, Embedder, lengths_of, types_of
+from models.predictddl.ghn import SHAPES, SIZE, Embedder, lengths_of, types_of
 from models.predictddl.random_networks import CHANNELS, MOST_KERNEL, RandomLayer, RandomNetwork
 from networks.primitives import PRIMITIVES, PrimitiveGraph
 
@@ -67,10 +67,9 @@ class Hypernetwork(nn.Module):
 
     def embedder(self) -> Embedder:
         """Return what embeds graphs, without the decoder."""
-        named = dict(self.named_parameters())
-        return Embedder(
-            {name: named[own].detach().numpy().copy() for name, own in _names().items()}
-        )
+        own = dict(self.named_parameters())
+        own["embed"] = own["embed.weight"]
+        return Embedder({name: own[name].detach().numpy().copy() for name in SHAPES})
 
     def _passed(self, states: Tensor, lengths: Tensor) -> Tensor:
         """Return the states after a pass; lengths[u, v] is that of the path from u to v."""
@@ -217,15 +216,3 @@ def _by_depth(reaches: np.ndarray) -> list[np.ndarray]:
         left[level] = False
         waits = waits - reaches[level].sum(axis=0)
     return levels
-
-
-def _names() -> Mapping[str, str]:
-    """Return PyTorch's name of each of the embedder's parameters."""
-    parts = ("near.0", "near.2", "far.0", "far.2")
-    perceptrons = {
-        f"{part}.{kind}": f"{part}.{kind}" for part in parts for kind in ("weight", "bias")
-    }
-    cells = {
-        f"gru.{name}": f"gru.{name}" for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-    }
-    return {"embed": "embed.weight", **perceptrons, **cells}
