@@ -122,14 +122,13 @@ def load_or_fit(
     """Return the fit that the history keeps for a group, else fit it; or why that fails.
 
     A fit is kept for a system and its version, the tables it reads, the runs and rows that it saw,
-    and the code that made it: a digest of the modules that the system uses, so that other changes,
-    committed or not, fit nothing anew. The last fits of this process are at hand: a service is
-    asked again and again.
+    and the code that made it (`forecasting.code`): other changes fit nothing anew. The last fits of
+    this process are at hand: a service is asked again and again.
     """
     rows = tuple(
         (name, len(of), of.hash_rows().sum()) for name, of in sorted(inputs.tables.items())
     )
-    key = group.system, code_digest(group.system), group.run_ids, backend, host_id, rows
+    key = group.system, code_digest(), group.run_ids, backend, host_id, rows
     with _LOCK:
         fit = _at_hand.pop(key, None)
         if fit is None:
@@ -196,7 +195,7 @@ def record_of(
         backend=backend,
         host_id=host_id,
         code_version=code_version(),
-        code_digest=code_digest(system),
+        code_digest=code_digest(),
         created_at=datetime.now(UTC),
     )
 
@@ -244,7 +243,7 @@ def newest_kept_fit(
     """
     keep_beside(warehouse.home)
     kept = warehouse.query("fits", system=system.name).filter(
-        pl.col("made_by").list.contains(code_digest(system)),
+        pl.col("made_by").list.contains(code_digest()),
         model_version=system.version,
         row_filter=row_filter(system),
     )

@@ -266,7 +266,7 @@ class RentalOptions(AskingOptions):
 
     Attributes:
         overheads: what comes to training.
-        preemptions_per_node_hour: of spot nodes; None: as the history of prices says.
+        preemptions_per_node_hour: of spot nodes; None: a fifth of all within a month.
     """
 
     capacity: Counts = Field(

@@ -112,9 +112,8 @@ NO_MODELS: Models = MappingProxyType({})
 
 def folder_of(sweep: SweepFile, path: Path, home: Path, models: Models = NO_MODELS) -> SweepFolder:
     """Return the folder of a sweep: its name tells the question and the code that answers it."""
-    codes = [code_digest(system) for system in systems_named(sweep.systems)]
     traced = [_text(model) for model in models.values()]
-    identity = "\n".join([sweep.model_dump_json(), code_version(), *codes, *traced])
+    identity = "\n".join([sweep.model_dump_json(), code_version(), code_digest(), *traced])
     return SweepFolder(home / "sweeps" / f"{path.stem}-{sha256(identity.encode()).hexdigest()[:8]}")
 
 

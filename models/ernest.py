@@ -54,35 +54,27 @@ def fit(rows: Sequence[Floats], seconds: Sequence[float]) -> Floats:
 
 _TAKEN = 0.1
 """Least weight of a run that is taken."""
+BUDGET = 0.5
+"""Part of the machine time that all of them would take."""
 _RIDGE = 1e-6
+MACHINES = (1, 2, 4)
+"""Numbers of machines that its own runs have."""
+PARTS = (0.5, 1.0)
+"""Of a batch, that its own runs have: Ernest runs jobs on a part of their data."""
 
 
-def choose_experiments(
-    machines: Sequence[int], images: Sequence[int], budget: float = 0.5
-) -> tuple[tuple[int, int], ...]:
-    """Return pairs of machines, and images of each, that are worth running.
-
-    Args:
-        machines: numbers of them that may be tried.
-        images: of each machine, that may be tried.
-        budget: part of the machine time that all of them would take.
-    """
-    points = [(count, each) for count in machines for each in images]
-    point_weights = weights(machines, images, budget)
+@lru_cache
+def design(batch_size: int) -> tuple[tuple[int, int], ...]:
+    """Return pairs of machines, and images of each, that are worth running for a batch."""
+    images = dict.fromkeys(max(1, round(part * batch_size)) for part in PARTS)
+    points = tuple((count, each) for count in MACHINES for each in images)
     return tuple(
-        point for point, weight in zip(points, point_weights, strict=True) if weight > _TAKEN
+        point for point, weight in zip(points, weights(points), strict=True) if weight > _TAKEN
     )
 
 
-def weights(machines: Sequence[int], images: Sequence[int], budget: float) -> Floats:
-    """Return the weight of each pair of machines and images, in the order of `product`.
-
-    Args:
-        machines: as in `choose_experiments`.
-        images: as in `choose_experiments`.
-        budget: as in `choose_experiments`.
-    """
-    points = [(count, each) for count in machines for each in images]
+def weights(points: Sequence[tuple[int, int]]) -> Floats:
+    """Return the weight of each pair of machines and images."""
     rows = np.array([terms(count, each) for count, each in points])
     rows = rows / np.linalg.norm(rows, axis=0)
     cost = np.array([count * each for count, each in points], float)
@@ -94,10 +86,10 @@ def weights(machines: Sequence[int], images: Sequence[int], budget: float) -> Fl
 
     optimum = scipy.optimize.minimize(
         uncertainty,
-        np.full(len(points), min(budget, 1.0)),
+        np.full(len(points), BUDGET),
         method="SLSQP",
         bounds=[(0.0, 1.0)] * len(points),
-        constraints={"type": "ineq", "fun": lambda given: budget - given @ cost},
+        constraints={"type": "ineq", "fun": lambda given: BUDGET - given @ cost},
         options={"maxiter": 300},
     )
     return np.asarray(optimum.x)
@@ -106,10 +98,6 @@ def weights(machines: Sequence[int], images: Sequence[int], budget: float) -> Fl
 # Ernest as systems: pooled over all train scenarios, and with probes of its own.
 
 
-MACHINES = (1, 2, 4)
-"""Numbers of machines that its own runs have."""
-PARTS = (0.5, 1.0)
-"""Of a batch, that its own runs have: Ernest runs jobs on a part of their data."""
 POOL = ""
 
 
@@ -181,14 +169,8 @@ def _rests_on_own(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
     return tuple(
         Requirement("torch_throughput", "own", _run(scenario, group, machines, images))
         for group in scenario.worker_groups
-        for machines, images in _design(group.batch_size or scenario.workload.batch_size)
+        for machines, images in design(group.batch_size or scenario.workload.batch_size)
     )
-
-
-@lru_cache
-def _design(batch_size: int) -> tuple[tuple[int, int], ...]:
-    images = tuple(dict.fromkeys(max(1, round(part * batch_size)) for part in PARTS))
-    return choose_experiments(MACHINES, images)
 
 
 def _run(scenario: Scenario, group: NodeGroup, machines: int, images: int) -> Scenario:

@@ -57,80 +57,22 @@ def family(name: str) -> str:
     return letters[0] if letters else name
 
 
-APPLICATIONS: Mapping[str, str] = {
-    "convnext_base": "ConvNeXtBase",
-    "convnext_large": "ConvNeXtLarge",
-    "convnext_small": "ConvNeXtSmall",
-    "convnext_tiny": "ConvNeXtTiny",
-    "convnext_xlarge": "ConvNeXtXLarge",
-    "densenet121": "DenseNet121",
-    "densenet169": "DenseNet169",
-    "densenet201": "DenseNet201",
-    "efficientnet_b0": "EfficientNetB0",
-    "efficientnet_b1": "EfficientNetB1",
-    "efficientnet_b2": "EfficientNetB2",
-    "efficientnet_b3": "EfficientNetB3",
-    "efficientnet_b4": "EfficientNetB4",
-    "efficientnet_b5": "EfficientNetB5",
-    "efficientnet_b6": "EfficientNetB6",
-    "efficientnet_b7": "EfficientNetB7",
-    "efficientnet_v2_b0": "EfficientNetV2B0",
-    "efficientnet_v2_b1": "EfficientNetV2B1",
-    "efficientnet_v2_b2": "EfficientNetV2B2",
-    "efficientnet_v2_b3": "EfficientNetV2B3",
-    "efficientnet_v2_l": "EfficientNetV2L",
-    "efficientnet_v2_m": "EfficientNetV2M",
-    "efficientnet_v2_s": "EfficientNetV2S",
-    "inception_resnet_v2": "InceptionResNetV2",
-    "inception_v3": "InceptionV3",
-    "mobilenet": "MobileNet",
-    "mobilenet_v2": "MobileNetV2",
-    "mobilenet_v3_large": "MobileNetV3Large",
-    "mobilenet_v3_small": "MobileNetV3Small",
-    "nasnet_large": "NASNetLarge",
-    "nasnet_mobile": "NASNetMobile",
-    "regnet_x002": "RegNetX002",
-    "regnet_x004": "RegNetX004",
-    "regnet_x006": "RegNetX006",
-    "regnet_x008": "RegNetX008",
-    "regnet_x016": "RegNetX016",
-    "regnet_x032": "RegNetX032",
-    "regnet_x040": "RegNetX040",
-    "regnet_x064": "RegNetX064",
-    "regnet_x080": "RegNetX080",
-    "regnet_x120": "RegNetX120",
-    "regnet_x160": "RegNetX160",
-    "regnet_x320": "RegNetX320",
-    "regnet_y002": "RegNetY002",
-    "regnet_y004": "RegNetY004",
-    "regnet_y006": "RegNetY006",
-    "regnet_y008": "RegNetY008",
-    "regnet_y016": "RegNetY016",
-    "regnet_y032": "RegNetY032",
-    "regnet_y040": "RegNetY040",
-    "regnet_y064": "RegNetY064",
-    "regnet_y080": "RegNetY080",
-    "regnet_y120": "RegNetY120",
-    "regnet_y160": "RegNetY160",
-    "regnet_y320": "RegNetY320",
-    "resnet101": "ResNet101",
-    "resnet101_v2": "ResNet101V2",
-    "resnet152": "ResNet152",
-    "resnet152_v2": "ResNet152V2",
-    "resnet50": "ResNet50",
-    "resnet50_v2": "ResNet50V2",
-    "resnet_rs101": "ResNetRS101",
-    "resnet_rs152": "ResNetRS152",
-    "resnet_rs200": "ResNetRS200",
-    "resnet_rs270": "ResNetRS270",
-    "resnet_rs350": "ResNetRS350",
-    "resnet_rs420": "ResNetRS420",
-    "resnet_rs50": "ResNetRS50",
-    "vgg16": "VGG16",
-    "vgg19": "VGG19",
-    "xception": "Xception",
-}
-"""Our name of every network of `tf_keras.applications`, and its name there."""
+APPLICATIONS = frozenset(
+    """
+    convnext_base convnext_large convnext_small convnext_tiny convnext_xlarge densenet121
+    densenet169 densenet201 efficientnet_b0 efficientnet_b1 efficientnet_b2 efficientnet_b3
+    efficientnet_b4 efficientnet_b5 efficientnet_b6 efficientnet_b7 efficientnet_v2_b0
+    efficientnet_v2_b1 efficientnet_v2_b2 efficientnet_v2_b3 efficientnet_v2_l efficientnet_v2_m
+    efficientnet_v2_s inception_resnet_v2 inception_v3 mobilenet mobilenet_v2 mobilenet_v3_large
+    mobilenet_v3_small nasnet_large nasnet_mobile regnet_x002 regnet_x004 regnet_x006
+    regnet_x008 regnet_x016 regnet_x032 regnet_x040 regnet_x064 regnet_x080 regnet_x120
+    regnet_x160 regnet_x320 regnet_y002 regnet_y004 regnet_y006 regnet_y008 regnet_y016
+    regnet_y032 regnet_y040 regnet_y064 regnet_y080 regnet_y120 regnet_y160 regnet_y320
+    resnet101 resnet101_v2 resnet152 resnet152_v2 resnet50 resnet50_v2 resnet_rs101 resnet_rs152
+    resnet_rs200 resnet_rs270 resnet_rs350 resnet_rs420 resnet_rs50 vgg16 vgg19 xception
+    """.split()
+)
+"""Every network of `tf_keras.applications`, by its name there in small letters and with bars."""
 _MINIMUM_IMAGE_SIZES: Mapping[str, int] = {
     "softmax_regression": 1,
     "small_cnn": 16,

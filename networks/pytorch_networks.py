@@ -1,4 +1,4 @@
-"""Networks as PyTorch modules: stacks, residual blocks, Inception v3, ViT, those of pytorchcv.
+"""Networks as PyTorch modules: stacks, residual blocks, ViT, those of pytorchcv.
 
 Fully connected layers take the map that an image of the given size leaves, so that small images
 make small networks; at 224 px and 1000 classes they have as many parameters as the originals.
@@ -11,8 +11,6 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
-
-from networks.catalogue import LIBRARY
 
 VGG11 = (1, 1, 2, 2, 2)
 """Convolutions before each pooling: configuration A."""
@@ -63,43 +61,6 @@ def vgg(image_size: int, num_classes: int, convolutions: Sequence[int]) -> nn.Mo
     return nn.Sequential(features, *dense)
 
 
-class Fire(nn.Module):
-    """A squeezing convolution, and two expanding ones whose outputs are joined."""
-
-    def __init__(self, channels: int, squeezed: int, expanded: int) -> None:
-        super().__init__()
-        self.squeeze = nn.Sequential(*_convolution(channels, squeezed, 1))
-        self.expand1 = nn.Sequential(*_convolution(squeezed, expanded, 1))
-        self.expand3 = nn.Sequential(*_convolution(squeezed, expanded, 3, padding=1))
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Return a map of twice `expanded` channels."""
-        squeezed = self.squeeze(images)
-        return torch.cat([self.expand1(squeezed), self.expand3(squeezed)], dim=1)
-
-
-def squeezenet(num_classes: int) -> nn.Module:
-    """Iandola et al., arXiv 1602.07360, version 1.1."""
-    return nn.Sequential(
-        *_convolution(3, 64, 3, stride=2),
-        nn.MaxPool2d(3, 2, ceil_mode=True),
-        Fire(64, 16, 64),
-        Fire(128, 16, 64),
-        nn.MaxPool2d(3, 2, ceil_mode=True),
-        Fire(128, 32, 128),
-        Fire(256, 32, 128),
-        nn.MaxPool2d(3, 2, ceil_mode=True),
-        Fire(256, 48, 192),
-        Fire(384, 48, 192),
-        Fire(384, 64, 256),
-        Fire(512, 64, 256),
-        nn.Dropout(0.5),
-        *_convolution(512, num_classes, 1),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-    )
-
-
 def _convolution(
     channels: int, width: int, kernel: int, *, stride: int = 1, padding: int = 0
 ) -> list[nn.Module]:
@@ -121,15 +82,7 @@ def _dense(
     return [*layers, nn.Linear(hidden[-1], last)]
 
 
-# Networks of blocks with batch normalization as PyTorch modules: ResNet, ShuffleNet, MobileNet.
-
-
-_MOBILENET = (
-    *((32, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2), (256, 256, 1), (256, 512, 2)),
-    *((512, 512, 1),) * 5,
-    *((512, 1024, 2), (1024, 1024, 1)),
-)
-"""Channels before and after, and stride, of each separable convolution."""
+# Networks of blocks with batch normalization as PyTorch modules: ResNet, ShuffleNet.
 
 
 @dataclass(frozen=True)
@@ -231,19 +184,6 @@ def shufflenet_v2(widths: Sequence[int], num_classes: int) -> nn.Module:
     return nn.Sequential(*layers, *_classified(last, num_classes))
 
 
-def mobilenet(num_classes: int) -> nn.Module:
-    """Howard et al., arXiv 1704.04861."""
-    layers = [*_normalized(3, 32, 3, 2), nn.ReLU(inplace=True)]
-    for channels, outputs, stride in _MOBILENET:
-        layers += [
-            *_normalized(channels, channels, 3, stride, groups=channels),
-            nn.ReLU(inplace=True),
-            *_normalized(channels, outputs, 1),
-            nn.ReLU(inplace=True),
-        ]
-    return nn.Sequential(*layers, *_classified(1024, num_classes))
-
-
 def _normalized(
     channels: int, width: int, kernel: int, stride: int = 1, groups: int = 1
 ) -> list[nn.Module]:
@@ -256,139 +196,6 @@ def _normalized(
 
 def _classified(channels: int, num_classes: int) -> list[nn.Module]:
     return [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, num_classes)]
-
-
-# Inception v3 as a PyTorch module.
-
-
-Kernel = tuple[int, int]
-
-
-class Joined(nn.Module):
-    """Branches of one input whose outputs are joined, channel behind channel."""
-
-    def __init__(self, *branches: nn.Module) -> None:
-        super().__init__()
-        self.branches = nn.ModuleList(branches)
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Return the outputs of all branches."""
-        return torch.cat([branch(images) for branch in self.branches], dim=1)
-
-
-def inception_v3(num_classes: int) -> nn.Module:
-    """Szegedy et al., CVPR 2016, section 6 and Figs. 5 to 7, without the auxiliary classifier.
-
-    Every convolution is followed by batch normalization and has no bias of its own.
-    """
-    return nn.Sequential(
-        _normalized_convolution(3, 32, (3, 3), stride=2, padded=False),
-        _normalized_convolution(32, 32, (3, 3), padded=False),
-        _normalized_convolution(32, 64, (3, 3)),
-        nn.MaxPool2d(3, 2),
-        _normalized_convolution(64, 80, (1, 1)),
-        _normalized_convolution(80, 192, (3, 3), padded=False),
-        nn.MaxPool2d(3, 2),
-        _squares(192, 32),
-        _squares(256, 64),
-        _squares(288, 64),
-        _first_reduction(288),
-        _crosses(768, 128),
-        _crosses(768, 160),
-        _crosses(768, 160),
-        _crosses(768, 192),
-        _second_reduction(768),
-        _fans(1280),
-        _fans(2048),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Dropout(0.5),
-        nn.Flatten(),
-        nn.Linear(2048, num_classes),
-    )
-
-
-def _squares(channels: int, pooled: int) -> nn.Module:
-    """Fig. 5: filters of 5 × 5, and two of 3 × 3 in their place."""
-    return Joined(
-        _normalized_convolution(channels, 64, (1, 1)),
-        _chain(channels, (48, (1, 1)), (64, (5, 5))),
-        _chain(channels, (64, (1, 1)), (96, (3, 3)), (96, (3, 3))),
-        nn.Sequential(
-            nn.AvgPool2d(3, 1, padding=1), _normalized_convolution(channels, pooled, (1, 1))
-        ),
-    )
-
-
-def _first_reduction(channels: int) -> nn.Module:
-    twice = _chain(channels, (64, (1, 1)), (96, (3, 3)))
-    return Joined(
-        _normalized_convolution(channels, 384, (3, 3), stride=2, padded=False),
-        nn.Sequential(twice, _normalized_convolution(96, 96, (3, 3), stride=2, padded=False)),
-        nn.MaxPool2d(3, 2),
-    )
-
-
-def _crosses(channels: int, width: int) -> nn.Module:
-    """Fig. 6: filters of 7 × 7 as rows and columns."""
-    row, column = (1, 7), (7, 1)
-    long = ((width, (1, 1)), (width, column), (width, row), (width, column), (192, row))
-    return Joined(
-        _normalized_convolution(channels, 192, (1, 1)),
-        _chain(channels, (width, (1, 1)), (width, row), (192, column)),
-        _chain(channels, *long),
-        nn.Sequential(
-            nn.AvgPool2d(3, 1, padding=1), _normalized_convolution(channels, 192, (1, 1))
-        ),
-    )
-
-
-def _second_reduction(channels: int) -> nn.Module:
-    crossed = _chain(channels, (192, (1, 1)), (192, (1, 7)), (192, (7, 1)))
-    return Joined(
-        nn.Sequential(
-            _normalized_convolution(channels, 192, (1, 1)),
-            _normalized_convolution(192, 320, (3, 3), stride=2, padded=False),
-        ),
-        nn.Sequential(crossed, _normalized_convolution(192, 192, (3, 3), stride=2, padded=False)),
-        nn.MaxPool2d(3, 2),
-    )
-
-
-def _fans(channels: int) -> nn.Module:
-    """Fig. 7: rows and columns side by side."""
-    return Joined(
-        _normalized_convolution(channels, 320, (1, 1)),
-        nn.Sequential(_normalized_convolution(channels, 384, (1, 1)), _fan()),
-        nn.Sequential(_chain(channels, (448, (1, 1)), (384, (3, 3))), _fan()),
-        nn.Sequential(
-            nn.AvgPool2d(3, 1, padding=1), _normalized_convolution(channels, 192, (1, 1))
-        ),
-    )
-
-
-def _fan() -> nn.Module:
-    return Joined(
-        _normalized_convolution(384, 384, (1, 3)), _normalized_convolution(384, 384, (3, 1))
-    )
-
-
-def _chain(channels: int, *steps: tuple[int, Kernel]) -> nn.Module:
-    """Return convolutions one after the other: channels and kernel of each."""
-    widths = [channels, *(width for width, _ in steps)]
-    return nn.Sequential(
-        *(
-            _normalized_convolution(inputs, width, kernel)
-            for inputs, (width, kernel) in zip(widths, steps, strict=False)
-        )
-    )
-
-
-def _normalized_convolution(
-    channels: int, width: int, kernel: Kernel, *, stride: int = 1, padded: bool = True
-) -> nn.Module:
-    padding = (kernel[0] // 2, kernel[1] // 2) if padded else (0, 0)
-    convolution = nn.Conv2d(channels, width, kernel, stride=stride, padding=padding, bias=False)
-    return nn.Sequential(convolution, nn.BatchNorm2d(width, eps=0.001), nn.ReLU(inplace=True))
 
 
 # Vision transformers as PyTorch modules.
@@ -455,15 +262,16 @@ class ViT(nn.Module):
 # Networks of pytorchcv with heads for small images.
 
 
-def build(name: str, num_classes: int) -> nn.Module:
+def library_network(module: str, name: str, num_classes: int) -> nn.Module:
     """Return a network of the library, whose last pool takes the whole map, whatever its side.
 
     Args:
-        name: of `LIBRARY`.
+        module: of `pytorchcv.models`.
+        name: of the function there.
         num_classes: length of a row of logits.
     """
-    module = import_module(f"pytorchcv.models.{LIBRARY[name].module}")
-    network: nn.Module = getattr(module, name)(pretrained=False, num_classes=num_classes)
+    builder = getattr(import_module(f"pytorchcv.models.{module}"), name)
+    network: nn.Module = builder(pretrained=False, num_classes=num_classes)
     # Most pool at the end of their features, fully convolutional ones at the end of their output.
     for part in (network.features, network.output):
         assert isinstance(part, nn.Module)

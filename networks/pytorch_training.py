@@ -32,17 +32,17 @@ def build_pytorch(name: str, image_size: int, num_classes: int = 10) -> "nn.Modu
         "alexnet": lambda: built.alexnet(image_size, num_classes),
         "vgg11": lambda: built.vgg(image_size, num_classes, built.VGG11),
         "vgg19": lambda: built.vgg(image_size, num_classes, built.VGG19),
-        "squeezenet": lambda: built.squeezenet(num_classes),
+        "squeezenet": lambda: built.library_network("squeezenet", "squeezenet_v1_1", num_classes),
         "resnet18": lambda: built.resnet(built.RESNET18, num_classes),
         "resnet50": lambda: built.resnet(built.RESNET50, num_classes),
         "resnext50": lambda: built.resnet(built.RESNEXT50, num_classes),
         "shufflenet_v2": lambda: built.shufflenet_v2((116, 232, 464, 1024), num_classes),
         "shufflenet_v2_x2": lambda: built.shufflenet_v2((244, 488, 976, 2048), num_classes),
-        "mobilenet": lambda: built.mobilenet(num_classes),
-        "inception_v3": lambda: built.inception_v3(num_classes),
+        "mobilenet": lambda: built.library_network("mobilenet", "mobilenet_w1", num_classes),
+        "inception_v3": lambda: built.library_network("inceptionv3", "inceptionv3", num_classes),
     }
     if name in LIBRARY:
-        return built.build(name, num_classes).train()
+        return built.library_network(LIBRARY[name].module, name, num_classes).train()
     if name in built.VITS:
         return built.ViT(built.VITS[name], image_size, num_classes).train()
     return builders[name]().train()

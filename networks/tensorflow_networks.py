@@ -4,6 +4,7 @@ Each builder takes float32 images [batch, side, side, channels] and returns logi
 [batch, num_classes]; dropout is active.
 """
 
+import inspect
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +15,6 @@ import tf_keras
 from tf_keras.src.applications import resnet
 from tf_keras.src.engine import base_layer_utils
 
-from networks.catalogue import APPLICATIONS
 from networks.tensorflow_layers import (
     conv,
     dense,
@@ -337,14 +337,16 @@ def application(name: str, images: "Tensor", num_classes: int) -> "Tensor":
     `UPDATE_OPS`; nothing runs them unless the training program does.
 
     Args:
-        name: A key of `APPLICATIONS`.
+        name: of `APPLICATIONS`.
         images: float32 [batch, side, side, 3].
         num_classes: Length of a row of logits.
 
     Returns:
         Logits [batch, num_classes].
     """
-    return _built(getattr(tf_keras.applications, APPLICATIONS[name]), images, num_classes)
+    known = inspect.getmembers(tf_keras.applications, inspect.isfunction)
+    constructors = {named.lower(): constructor for named, constructor in known}
+    return _built(constructors[name.replace("_", "")], images, num_classes)
 
 
 def resnet200_v2(images: "Tensor", num_classes: int) -> "Tensor":

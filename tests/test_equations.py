@@ -42,12 +42,6 @@ def test_every_equation_leads_to_its_function(page: str) -> None:
     assert not lost
 
 
-def test_what_is_not_there_is_found_out() -> None:
-    assert is_defined(CHECKOUT / "models/srift/iteration.py", "Iteration.step_time_s")
-    assert not is_defined(CHECKOUT / "models/srift/iteration.py", "Iteration.step_time")
-    assert not is_defined(CHECKOUT / "models/srift/iterations.py", "simulate")
-
-
 @pytest.mark.parametrize("page", PAGES)
 def test_a_paper_is_read_in_a_quarter_of_an_hour(page: str) -> None:
     assert len((CHECKOUT / "docs" / page).read_text().split()) <= 1500

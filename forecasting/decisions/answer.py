@@ -31,7 +31,6 @@ from models.choice.choice import (
     MeasurementWorth,
     Objective,
     decide,
-    decide_among_types,
     worth_measuring,
 )
 from models.choice.offers import Markets, pareto_front
@@ -265,7 +264,7 @@ def answer(
     if not everything:
         raise BadInput(_nothing(answer, question))
     chosen = most_trusted(everything)
-    decision = (decide if catalogue is None else decide_among_types)(chosen, question.objective)
+    decision = decide(chosen, question.objective)
     scenarios = {forecast.scenario.scenario_id: forecast.scenario for forecast in answer.forecasts}
     chooser = systems[0].name if len(systems) == 1 else "recommend"
     record = _record(chooser, question, capacity, market, when, answer, decision, prices, warehouse)

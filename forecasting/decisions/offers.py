@@ -1,10 +1,8 @@
-"""What the nodes of a job cost, and how often those on the spot market are taken away."""
+"""What the nodes of a job cost."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
-from math import log
 from typing import get_args
 
 import polars as pl
@@ -12,6 +10,7 @@ import polars as pl
 from forecasting.costs import nodes_by_type
 from forecasting.decisions.question import JobQuestion
 from models.choice.offers import Markets, preferred_prices, prices_in_one_region
+from models.choice.overheads import PREEMPTIONS_PER_NODE_HOUR
 from models.gpu_step.device import device_of_node
 from profilers.clusters.node_types import GPU, node_types
 from warehouse.records import BadInput, Market, Price, Scenario
@@ -20,10 +19,10 @@ from warehouse.warehouse import Warehouse
 
 @dataclass(frozen=True)
 class RegionOffers:
-    """Prices of one region, and preemptions of a spot node an hour by type, with their basis."""
+    """Prices of one region, and how often any spot node is taken away an hour."""
 
     prices: Sequence[Price]
-    preemptions: Mapping[str, tuple[float, str]]
+    preemptions_per_node_hour: float
 
     @property
     def markets(self) -> tuple[Market, ...]:
@@ -51,9 +50,7 @@ class RegionOffers:
         """Return how often any node of a scenario is taken away."""
         if market != "spot":
             return 0.0
-        return sum(
-            count * self.preemptions[name][0] for name, count in nodes_by_type(scenario).items()
-        )
+        return self.preemptions_per_node_hour * sum(nodes_by_type(scenario).values())
 
 
 @dataclass(frozen=True)
@@ -138,83 +135,5 @@ def read_offers(
     if known is None:
         known = warehouse.query("prices_as_of", as_of=as_of.isoformat())
     prices = prices_in_one_region(preferred_prices(known), wanted, market, as_of)
-    spot = {price.node_type: price.region for price in prices if price.market == "spot"}
-    if not spot:
-        return RegionOffers(prices, {})
-    history = warehouse.query("price_history", market="spot").filter(
-        pl.col("known_from") <= as_of,
-        ~pl.col("backend").is_in(["published", "declared"]),
-    )
-    # A price that names no region is of all of them: types need not agree.
-    of_types = {
-        name: history.filter(pl.col("region").eq_missing(pl.lit(region, pl.String)), node_type=name)
-        for name, region in spot.items()
-    }
-    return RegionOffers(prices, dict(_preemptions(question, prices, known, of_types)))
-
-
-def _preemptions(
-    question: JobQuestion,
-    prices: Sequence[Price],
-    known: pl.DataFrame,
-    histories: Mapping[str, pl.DataFrame],
-) -> Iterator[tuple[str, tuple[float, str]]]:
-    for price in prices:
-        if price.market != "spot":
-            continue
-        if (given := question.preemptions_per_node_hour) is not None:
-            yield price.node_type, (given, "as given")
-            continue
-        bought = known.filter(
-            pl.col("region").is_null() | pl.col("region").eq_missing(pl.lit(price.region)),
-            node_type=price.node_type,
-            market="on_demand",
-        )
-        usd = next(iter(bought.sort("observed", descending=True)["usd_per_hour"]), None)
-        history = histories[price.node_type].filter(
-            pl.col("zone").eq_missing(pl.lit(price.zone, pl.String))
-        )
-        yield price.node_type, preemptions_per_node_hour(history, usd)
-
-
-# How often spot nodes are taken away, as the history of their prices has it.
-#
-# A node is taken away when its spot price rises above the price on demand: whoever bids that, and
-# nobody bids more, loses it then. AWS's prices have followed demand slowly since December 2017, and
-# nodes are taken for want of capacity too, which no price shows. So a rate is at least the default.
-
-
-_HOURS_A_MONTH = 730.0
-DEFAULT_PER_NODE_HOUR = -log(1 - 0.2) / _HOURS_A_MONTH
-"""A fifth of all nodes within a month: the last but one border of AWS's Spot Instance Advisor,
-whose highest class is "> 20 %"."""
-
-
-def preemptions_per_node_hour(spot: pl.DataFrame, on_demand_usd: float | None) -> tuple[float, str]:
-    """Return how often a spot node is taken away, with where that is from.
-
-    Args:
-        spot: rows of query price_history of its type on the spot market of its zone.
-        on_demand_usd: what it costs an hour on demand there; None: not known.
-    """
-    history = spot.sort("observed_at")
-    if on_demand_usd is None or history.height < 2:
-        return DEFAULT_PER_NODE_HOUR, "default: a fifth of all nodes a month"
-    above = [usd > on_demand_usd for usd in history["usd_per_hour"].to_list()]
-    times = history["observed_at"].to_list()
-    return rises_per_hour(above, (times[-1] - times[0]).total_seconds() / 3600)
-
-
-def rises_per_hour(above: list[bool], hours: float) -> tuple[float, str]:
-    """Return how often a price rose above another one an hour, and from how many hours.
-
-    Args:
-        above: whether it was, observation by observation.
-        hours: from the first to the last.
-    """
-    rises = sum(later and not earlier for earlier, later in pairwise(above))
-    per_hour = rises / hours if hours > 0 else 0.0
-    basis = f"{rises} rises above the price on demand in {hours:.0f} h"
-    if per_hour < DEFAULT_PER_NODE_HOUR:
-        return DEFAULT_PER_NODE_HOUR, f"{basis}; at least a fifth of all nodes a month"
-    return per_hour, basis
+    given = question.preemptions_per_node_hour
+    return RegionOffers(prices, PREEMPTIONS_PER_NODE_HOUR if given is None else given)

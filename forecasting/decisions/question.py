@@ -39,7 +39,7 @@ class JobQuestion(Record):
         late: the largest probability of exceeding the deadline or the budget; None: forecasts count
             as they are.
         overheads: what comes to training.
-        preemptions_per_node_hour: of spot nodes; None: as the history of prices says.
+        preemptions_per_node_hour: of spot nodes; None: a fifth of all within a month.
         precision: it and the three below say how PyTorch trains, as in `TrainingWorkload`.
         sequence_length: words of a sample of text.
         all_gpus: every worker trains on all GPUs that its node type has.

@@ -1,7 +1,7 @@
 """The best of many candidates for a job, and which measurement would change that choice."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import ceil, floor, isfinite, log10
 
 from models.choice.candidates import Candidate, thin_ratios
@@ -76,15 +76,11 @@ class Objective:
 
 @dataclass(frozen=True)
 class Decision:
-    """The best candidate, None: none keeps the limits; the next best; and what to relax then.
-
-    `roles` says by key why an alternative stands there that is not the next best.
-    """
+    """The best candidate, None: none keeps the limits; the next best; and what to relax then."""
 
     choice: Candidate | None
     alternatives: tuple[Candidate, ...] = ()
     relaxations: tuple[str, ...] = ()
-    roles: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -105,61 +101,19 @@ _KEEP = 2
 
 
 def decide(candidates: Sequence[Candidate], objective: Objective, keep: int = _KEEP) -> Decision:
-    """Return the best candidate with `keep` alternatives: the next best, then the least risky."""
+    """Return the best candidate with `keep` alternatives: the next best, then the nearest."""
     admitted = sorted(
         (candidate for candidate in candidates if objective.admits(candidate)), key=objective.order
     )
     others = sorted(
         (candidate for candidate in candidates if not objective.admits(candidate)),
-        key=lambda candidate: (objective.risk(candidate), *objective.order(candidate)),
+        key=lambda each: (objective.risk(each), objective.excess(each), *objective.order(each)),
     )
     if not admitted:
         return Decision(None, tuple(others[:keep]), tuple(_relaxed(candidates, objective)))
     choice = objective.best_of(admitted)
     admitted.remove(choice)
     return Decision(choice, (*admitted, *others)[:keep])
-
-
-def decide_among_types(candidates: Sequence[Candidate], objective: Objective) -> Decision:
-    """Return the best candidate, with what is best by another measure: at most two.
-
-    Of many node types the next best is the same GPU in a larger machine. Instead of it stand the
-    cheapest and the fastest that keep the limits, and the surest: the one least likely to break
-    them, of these the one with the smallest past errors. Where none keeps them, the alternatives
-    are those that exceed them least.
-    """
-    admitted = [candidate for candidate in candidates if objective.admits(candidate)]
-    plain = decide(candidates, objective)
-    if plain.choice is None:
-        nearest = sorted(
-            candidates,
-            key=lambda candidate: (objective.risk(candidate), objective.excess(candidate)),
-        )
-        return replace(plain, alternatives=tuple(nearest[:_KEEP]))
-    ends = {
-        "cheapest": replace(objective, minimize="cost").best_of(admitted),
-        "fastest": replace(objective, minimize="time").best_of(admitted),
-        "surest": min(
-            admitted,
-            key=lambda candidate: (
-                objective.risk(candidate),
-                candidate.ratios.spread if candidate.ratios else 0.0,
-                *objective.order(candidate),
-            ),
-        ),
-    }
-    roles: dict[str, str] = {}
-    for role, candidate in ends.items():
-        if candidate.key == plain.choice.key:
-            continue
-        known = roles.get(candidate.key)
-        roles[candidate.key] = role if known is None else f"{known}, {role}"
-    named = {candidate.key: candidate for candidate in ends.values() if candidate.key in roles}
-    alternatives = [
-        *named.values(),
-        *(candidate for candidate in plain.alternatives if candidate.key not in named),
-    ]
-    return Decision(plain.choice, tuple(alternatives[:_KEEP]), (), roles)
 
 
 def _relaxed(candidates: Sequence[Candidate], objective: Objective) -> list[str]:

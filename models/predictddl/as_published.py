@@ -163,7 +163,7 @@ class PublishedRegressors:
         )
         choice = self.parameters.chosen
         with one_thread():
-            return _made(choice.kind, choice.settings, _Scaled.of(features, _epochs_s(self.known)))
+            return _made(choice.kind, choice.settings, features, _epochs_s(self.known))
 
 
 def epoch_s(scenario: Scenario, step_s: float) -> float:
@@ -239,46 +239,15 @@ class _Runs:
             yield self.of(~out), self.of(out)
 
 
-@dataclass(frozen=True, eq=False)
-class _Scaled:
-    """Runs that regressors are fitted to, standardized once for all of them."""
-
-    of_features: Any
-    of_seconds: Any
-    features: Floats
-    seconds: Floats
-
-    @classmethod
-    def of(cls, features: Floats, seconds: Floats) -> Self:
-        from sklearn.preprocessing import StandardScaler
-
-        rows, column = StandardScaler(), StandardScaler()
-        scaled = column.fit_transform(seconds.reshape(-1, 1))[:, 0]
-        return cls(rows, column, rows.fit_transform(features), scaled)
-
-
-@dataclass(frozen=True, eq=False)
-class _Regressor:
-    """A model of scikit-learn of standardized features and seconds."""
-
-    scaled: _Scaled
-    model: Any
-
-    def predict(self, features: Floats) -> Floats:
-        scaled_s = self.model.predict(self.scaled.of_features.transform(features))
-        seconds: Floats = self.scaled.of_seconds.inverse_transform(scaled_s.reshape(-1, 1))[:, 0]
-        return seconds
-
-
 def _best(kind: str, runs: _Runs) -> RegressorChoice:
     """Return the settings of a kind with the least mean relative error on networks left out.
 
     Where runs are of one network none can be left out, and the first settings are taken.
     """
-    folds = [(_Scaled.of(seen.features, seen.seconds), out) for seen, out in runs.folds()]
+    folds = list(runs.folds())
     tried = []
     for settings in _settings(kind):
-        errors = [_errors(_made(kind, settings, scaled), out) for scaled, out in folds]
+        errors = [_errors(kind, settings, seen, out) for seen, out in folds]
         error = float(np.concatenate(errors).mean()) if errors else 0.0
         tried.append(RegressorChoice(kind=kind, settings=settings, error=error))
     return min(tried, key=lambda choice: choice.error)
@@ -290,12 +259,12 @@ def _nested(kind: str, runs: _Runs) -> float:
     for seen, out in runs.folds():
         first, *others = _settings(kind)
         settings = _best(kind, seen).settings if others else first
-        made = _made(kind, settings, _Scaled.of(seen.features, seen.seconds))
-        errors.append(_errors(made, out))
+        errors.append(_errors(kind, settings, seen, out))
     return float(np.concatenate(errors).mean())
 
 
-def _errors(made: _Regressor, out: _Runs) -> Floats:
+def _errors(kind: str, settings: Mapping[str, Any], seen: _Runs, out: _Runs) -> Floats:
+    made = _made(kind, settings, seen.features, seen.seconds)
     errors: Floats = np.abs(made.predict(out.features) / out.seconds - 1)
     return errors
 
@@ -312,13 +281,14 @@ def _settings(kind: str) -> Sequence[Mapping[str, Any]]:
     ]
 
 
-def _made(kind: str, settings: Mapping[str, Any], scaled: _Scaled) -> _Regressor:
-    """Return a regressor that is fitted to standardized runs."""
+def _made(kind: str, settings: Mapping[str, Any], features: Floats, seconds: Floats) -> Any:
+    """Return a regressor that is fitted to standardized features and seconds."""
+    from sklearn.compose import TransformedTargetRegressor
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LinearRegression
     from sklearn.neural_network import MLPRegressor
     from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import PolynomialFeatures
+    from sklearn.preprocessing import PolynomialFeatures, StandardScaler
     from sklearn.svm import SVR
 
     kinds: dict[str, Callable[[], Any]] = {
@@ -334,6 +304,8 @@ def _made(kind: str, settings: Mapping[str, Any], scaled: _Scaled) -> _Regressor
             random_state=_SEED,
         ),
     }
+    model = make_pipeline(StandardScaler(), kinds[kind]())
+    both = TransformedTargetRegressor(model, transformer=StandardScaler(), check_inverse=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return _Regressor(scaled, kinds[kind]().fit(scaled.features, scaled.seconds))
+        return both.fit(features, seconds)

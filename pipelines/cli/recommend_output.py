@@ -116,8 +116,7 @@ def _rows(answer: DecisionAnswer) -> Iterator[tuple[str, Candidate]]:
     if answer.decision.choice is not None:
         yield "choice", answer.decision.choice
     for alternative in answer.decision.alternatives:
-        plain = "next best" if answer.objective.admits(alternative) else "nearest"
-        yield answer.decision.roles.get(alternative.key, plain), alternative
+        yield "next best" if answer.objective.admits(alternative) else "nearest", alternative
 
 
 def _print_candidates(answer: DecisionAnswer, rows: Rows) -> None:
@@ -244,10 +243,8 @@ def _overheads(answer: DecisionAnswer, rows: Rows) -> Iterator[str]:
         f"Beside training: launch {overheads.launch_s / 60:g} min (half to twice that in nine of "
         f"ten), loading {overheads.load_s / 60:g} min, a checkpoint {overheads.checkpoint_s:g} s."
     )
-    for node_type, (rate, basis) in answer.offered.preemptions.items():
-        if node_type not in _shown(rows):
-            continue
-        yield f"A spot node of {node_type} is lost {rate:.2g} times an hour ({basis})."
+    if any(candidate.market == "spot" for _, candidate in rows):
+        yield f"A spot node is lost {answer.offered.preemptions_per_node_hour:.2g} times an hour."
     if choice is not None and choice.market == "spot":
         scenario = next(
             forecast.scenario
@@ -259,13 +256,9 @@ def _overheads(answer: DecisionAnswer, rows: Rows) -> Iterator[str]:
         yield f"The choice loses a node with a probability of {100 * lost:.2g} %."
 
 
-def _shown(rows: Rows) -> set[str]:
-    return {name for _, candidate in rows for name in candidate.node_types}
-
-
 def _prices(answer: DecisionAnswer, rows: Rows) -> Iterator[str]:
     """Yield the prices of what is shown, and what is not on offer."""
-    shown = _shown(rows)
+    shown = {name for _, candidate in rows for name in candidate.node_types}
     priced = [price for price in answer.offered.prices if price.node_type in shown]
     more = len({price.node_type for price in answer.offered.prices} - shown)
     yield f"Prices: {prices_in_words(priced)}{f'; {more} more in --json' if more else ''}."

@@ -154,7 +154,7 @@ class RecommendAnswer(Record):
     front: tuple[str, ...]
     measurements: tuple[MeasurementRow, ...]
     prices: tuple[Price, ...]
-    preemptions_per_node_hour: Mapping[str, Mapping[str, float | str]]
+    preemptions_per_node_hour: float
     cautions: tuple[str, ...]
     out_of_memory: tuple[CrowdedRow, ...]
     left_out: Mapping[str, str]
@@ -187,10 +187,7 @@ class RecommendAnswer(Record):
             front=tuple(candidate.key for candidate in answer.front),
             measurements=tuple(map(MeasurementRow.of, answer.measurements)),
             prices=tuple(offered.prices),
-            preemptions_per_node_hour={
-                name: {"rate": rate, "basis": basis}
-                for name, (rate, basis) in offered.preemptions.items()
-            },
+            preemptions_per_node_hour=offered.preemptions_per_node_hour,
             cautions=tuple(evidence.cautions(answer.answer)),
             out_of_memory=tuple(map(CrowdedRow.of, answer.out_of_memory)),
             left_out=dict(answer.left_out or {}),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dagster import AssetKey, DagsterInstance, DagsterRunStatus, job
+from dagster import DagsterInstance, DagsterRunStatus, job
 
 from assets import resources
 from assets.resources import (
@@ -16,7 +16,6 @@ from assets.resources import (
     WarehouseResource,
     free_dead_runs,
     owner_tag,
-    profiles,
     run_lock,
 )
 from profilers.clusters import host_id
@@ -79,18 +78,6 @@ def test_kept_runs_of_another_host_are_shown_where_nothing_has_run(
 def test_before_anything_has_run_there_is_no_latest_round(home: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="nothing of study paper has run yet; run it first"):
         rounds(home).latest(write_study(tmp_path))
-
-
-def test_forecasts_that_need_no_profiles_open_the_round_of_a_run_that_profiles(
-    home: Path, tmp_path: Path
-) -> None:
-    file, run = write_study(tmp_path), rounds(home)
-    with pytest.raises(BadInput, match="nothing of study paper has run yet"):
-        run.to_forecast(file)
-    run._profiles = True  # noqa: SLF001
-    assert run.to_forecast(file) == run.opened(file)
-    keys = [AssetKey(["paper", group, "x"]) for group in ("fits", "profiles")]
-    assert [profiles(some) for some in (None, keys, keys[:1])] == [True, True, False]
 
 
 HOLDER = """

@@ -160,7 +160,7 @@ def test_what_other_code_made_is_made_again_once(
         of_version(monkeypatch, version)
         assert predict_curves(warehouse, curves, systems).written == 0
     assert fitted == ["ideal_scaling"]  # the study's fit of the other is kept
-    monkeypatch.setattr("forecasting.fits.code_digest", lambda system: "code:other")
+    monkeypatch.setattr("forecasting.fits.code_digest", lambda: "code:other")
     assert predict_curves(warehouse, curves, systems).written == 0
     assert sorted(fitted) == ["ideal_scaling", "ideal_scaling", "linear"]
     predict_curves(warehouse, curves, systems)

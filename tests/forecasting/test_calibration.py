@@ -1,6 +1,5 @@
 """Forecasts that are corrected by a measured step."""
 
-from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 
@@ -21,8 +20,7 @@ from tests.forecasting.test_asked import async_curve, torch_curves
 from tests.forecasting.test_nearest import asynchronous, scenario
 from tests.my_history import of_host
 from warehouse.landing import land
-from warehouse.records import BadInput, Scenario
-from warehouse.requirements import Refusal, Requirement
+from warehouse.records import BadInput
 from warehouse.warehouse import Warehouse
 
 SECONDS = st.floats(1e-3, 1e3)
@@ -118,24 +116,6 @@ def test_a_step_that_corrects_nothing_is_refused(warehouse: Warehouse) -> None:
     with pytest.raises(BadInput, match=r"step of small_cnn .*W=4.* corrects no forecast"):
         predict_corrected(warehouse, [async_curve(workers=[2])], systems_named(["linear"]), steps)
     assert warehouse.query("predictions").filter(pl.col("study").is_null()).is_empty()
-
-
-def test_a_system_that_refuses_the_measured_scenario_says_so(warehouse: Warehouse) -> None:
-    def of_several(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
-        alone = scenario.strategy.workers == 1
-        return Refusal("it is about several workers") if alone else linear.requires(scenario)
-
-    (linear,) = systems_named(["linear"])
-    system, steps = (
-        replace(linear, inputs=of_several),
-        MeasuredStep(async_curve(workers=[1]), 0.4),
-    )
-    answer = predict_corrected(warehouse, [async_curve(workers=[2])], [system], steps)
-    assert [forecast.system.name for forecast in answer.forecasts] == ["linear"]
-    (refused,) = answer.refused
-    assert (refused.system.name, refused.scenario.strategy.workers) == ("linear_calibrated", 2)
-    assert refused.reason.startswith("linear does not forecast the measured small_cnn")
-    assert refused.reason.endswith(": it is about several workers")
 
 
 def test_runs_that_corrected_before_are_seen_by_no_fit(warehouse: Warehouse) -> None:

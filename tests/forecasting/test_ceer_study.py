@@ -5,13 +5,12 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from forecasting.ceer_study import LEFT_OUT, leave_out, read_measurements
+from forecasting.ceer_study import leave_out, read_measurements
 from models.ceer.predictor import Without
 from studies.rounds import Round
 from tests.models.ceer.frames import observed, steps
-from tests.models.ceer.test_predictor import DNNS, measured, rows
+from tests.models.ceer.test_predictor import measured, rows
 from tests.reference import REFERENCE, first_round
-from warehouse.records import BadInput
 
 
 @pytest.fixture(scope="module")
@@ -41,17 +40,6 @@ def test_left_out_dnns_are_not_seen() -> None:
     assert set(errors) == {"d", "e", "f"}
 
 
-def test_where_no_other_dnn_was_measured_nothing_is_forecast() -> None:
-    only = pl.col("dnn") == "a"
-    lonely = steps(*measured()).filter(only | (pl.col("node_type") == "slow"))
-    left_out = leave_out(
-        observed(*rows()).filter(only | (pl.col("node_type") == "slow")), lonely, [("a",)]
-    )
-    assert set(left_out["node_type"]) == {"slow"}
-    assert left_out.schema == LEFT_OUT
-    assert leave_out(observed(*rows()), lonely, []).schema == LEFT_OUT
-
-
 def test_ablations_err_by_what_they_leave_out() -> None:
     ablations: tuple[Without, ...] = (frozenset(), frozenset({"overhead"}))
     left_out = leave_out(observed(*rows()), steps(*measured()), [("c",)], ablations=ablations)
@@ -61,10 +49,3 @@ def test_ablations_err_by_what_they_leave_out() -> None:
     assert (whole["without"], ablated["without"]) == ([], ["overhead"])
     assert whole["error"] == pytest.approx(0, abs=1e-6)
     assert ablated["error"] == pytest.approx(-overhead_s / ablated["measured_s"])
-
-
-def test_what_cannot_be_left_out_is_named() -> None:
-    with pytest.raises(BadInput, match="leave out z: expected some, not all, of the profiled DNNs"):
-        leave_out(observed(*rows()), steps(*measured()), [("z",)])
-    with pytest.raises(BadInput, match="not all"):
-        leave_out(observed(*rows()), steps(*measured()), [DNNS])

@@ -102,7 +102,7 @@ def test_fits_to_other_rows_or_by_other_code_are_not_loaded(
     assert newest_kept_fit(LOADED, run_ids[:-1], tables, warehouse) is None
     fewer = {**tables, "link": tables["link"].head(1)}
     assert newest_kept_fit(LOADED, run_ids, fewer, warehouse) is None
-    monkeypatch.setattr(fits, "code_digest", lambda system: "code:other")
+    monkeypatch.setattr(fits, "code_digest", lambda: "code:other")
     assert newest_kept_fit(LOADED, run_ids, tables, warehouse) is None
 
 

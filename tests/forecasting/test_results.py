@@ -13,9 +13,7 @@ from forecasting.results import (
     Summary,
     by_system,
     forecasts,
-    headline_filter,
     outcome,
-    scaling,
     summary,
     titles,
     unjudged_labels,
@@ -99,12 +97,6 @@ def test_rows_of_other_rounds_are_left_out(round_: Round, changes: dict[str, obj
     assert len(unjudged_labels(round_, judged(round_, {0: 1.0}, **changes))) == 4
 
 
-def test_the_newest_prediction_counts(round_: Round) -> None:
-    late = judged(round_, {1: 7.0}, made_at=datetime(2030, 1, 2, tzinfo=UTC))
-    rows = outcome(round_, pl.concat([late, judged(round_, {1: -3.0})]))
-    assert rows["error_percent"].to_list() == [None, 7.0, None, None]
-
-
 def test_the_summary_is_of_scenarios_with_several_workers(round_: Round) -> None:
     rows = outcome(round_, judged(round_, {0: 50.0, 1: -4.0, 3: 8.0}))
     assert summary(rows) == Summary(
@@ -173,22 +165,6 @@ def test_jobs_that_differ_in_nodes_alone_are_told_apart_by_them(tmp_path: Path) 
     ]
     alone = read_study(write_study(tmp_path, DDP))
     assert titles(alone, "emulated")[0] == curve
-
-
-def test_where_every_scenario_has_one_worker_all_count(round_: Round) -> None:
-    rows = outcome(round_, judged(round_, {0: 50.0, 1: -4.0, 3: 8.0}))
-    alone = rows.filter(pl.col("workers") == 1)
-    figures = summary(alone)
-    assert (figures.several, figures.n, figures.error) == (False, 1, 50.0)
-    assert rows.filter(headline_filter(rows))["workers"].min() == 2
-    assert headline(figures, "linear scaling").startswith("Mean absolute error: 50.0 % (n = 1);")
-
-
-def test_one_number_of_workers_is_no_scaling(round_: Round) -> None:
-    rows = outcome(round_, judged(round_, {0: 50.0, 1: -4.0, 3: 8.0}))
-    assert [curve["workers"].to_list() for curve in scaling(rows)] == [[1, 2], [1, 3]]
-    alone = rows.filter(pl.col("workers") != 2)
-    assert [curve["workers"].to_list() for curve in scaling(alone)] == [[1, 3]]
 
 
 def test_what_stands_beside_a_system_does_not_stand_in_for_it(study_file: Path) -> None:

@@ -37,13 +37,6 @@ def test_cynthia_is_the_printed_equation() -> None:
     assert values(model, 10_000) == pytest.approx([1 / (0.3 * 0.4)], rel=0.01)
 
 
-def test_halved_transfers_halve_the_utilisation_too() -> None:
-    model = fitted_cynthia(halved=True)
-    assert model.utilisation == pytest.approx(0.2)
-    expected = [1 / 0.45, 4 / 0.45, 10 / (0.3 * 2 + 0.15)]
-    assert values(model, 1, 4, 10) == pytest.approx(expected)
-
-
 def test_the_cost_of_tracing_is_taken_off_the_computation() -> None:
     assert fitted_cynthia(untraced_us=600_000).compute_s == pytest.approx(0.2)
     assert fitted_cynthia(untraced_us=100_000).compute_s == pytest.approx(0.15)
@@ -133,9 +126,3 @@ def test_mixed_workers_do_as_many_steps_as_each_alone() -> None:
     assert linear_scaling.LINEAR.load(model.parameters_json(), tables) == model
     with pytest.raises(BadInput, match="expected step_time_s of a profile, found none"):
         linear_scaling.fit({**tables, "sample": samples({})})
-
-
-def test_the_metric_of_the_whole_run_goes_before_its_windows() -> None:
-    for step_times_s in ((0.5, 9.0, 9.0), (None, 0.25, 0.75)):
-        (profiled,) = fitted_linear(*step_times_s).profiled
-        assert profiled.step_time_s == 0.5

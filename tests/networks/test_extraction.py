@@ -33,10 +33,6 @@ def test_a_child_process_extracts_the_same_graph(graph: Any) -> None:
     assert extract_graph("small_cnn", 4, 32) is extracted
 
 
-def test_a_child_process_extracts_pytorch_too() -> None:
-    assert extract_graph("small_cnn", 4, 32, "pytorch") == pytorch_graph("small_cnn", 4, 32)
-
-
 @pytest.fixture
 def children(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """Return the commands of child processes, as they are started; nothing is at hand."""

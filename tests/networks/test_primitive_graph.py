@@ -81,29 +81,6 @@ def test_convolutions_of_groups_of_channels(
     assert graph.nodes[1].flops == 2 * 16 * parameters
 
 
-def test_a_linear_layer_has_a_bias_of_its_own() -> None:
-    graph = traced(lambda: nn.Sequential(nn.Flatten(), nn.Linear(48, 5)), 3, 4, 4)
-    assert kinds(graph) == ["input", "linear", "bias"]
-    assert [node.parameters for node in graph.nodes] == [0, 240, 5]
-    assert graph.nodes[1].flops == 2 * 240
-    assert graph.edges == ((0, 1), (1, 2))
-
-
-def test_results_that_are_joined() -> None:
-    def made() -> nn.Module:
-        return Forward(
-            lambda own, x: torch.cat([own.one(x), own.two(x)], 1),
-            one=nn.Conv2d(3, 2, 1, bias=False),
-            two=nn.MaxPool2d(3, 1, 1),
-        )
-
-    graph = traced(made, 3, 4, 4)
-    assert kinds(graph) == ["input", "conv", "max_pool", "concat"]
-    assert graph.edges == ((0, 1), (0, 2), (1, 3), (2, 3))
-    assert graph.nodes[2].kernel == 9
-    assert graph.nodes[3].output_elements == 5 * 16
-
-
 def test_squeeze_and_excitation() -> None:
     def made() -> nn.Module:
         return Forward(
@@ -133,15 +110,6 @@ def test_attention_by_hand_is_two_products_of_matrices() -> None:
     assert graph.histogram["linear"] == graph.histogram["bias"] == 2
     assert graph.histogram["matmul"] == 2
     assert [node.flops for node in graph.nodes if node.type == "matmul"] == [2 * 4 * 4 * 8] * 2
-
-
-def test_attention_as_one_operator() -> None:
-    def forward(own: nn.Module, x: Tensor) -> Tensor:
-        heads = x.flatten(2).transpose(1, 2)[:, None]
-        return functional.scaled_dot_product_attention(heads, heads, heads)
-
-    graph = traced(lambda: Forward(forward), 8, 2, 2)
-    assert graph.histogram["attention"] == 1 or graph.histogram["matmul"] == 2
 
 
 @pytest.mark.parametrize("dnn", OURS)

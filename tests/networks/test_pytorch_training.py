@@ -26,9 +26,6 @@ PUBLISHED = {
     "vit_l_32": 306_535_400,
 }
 """Trained parameters at 224 px and 1000 classes, as the authors' and PyTorch's own models have."""
-SMALL_CNN_16PX = (
-    (3 * 9 * 64 + 64) + 2 * (64 * 9 * 64 + 64) + (4 * 4 * 64 * 320 + 320) + (320 * 10 + 10)
-)
 
 
 def parameters(name: str, image_size: int, num_classes: int = 10) -> int:
@@ -42,11 +39,6 @@ def parameters(name: str, image_size: int, num_classes: int = 10) -> int:
 @pytest.mark.parametrize(("name", "count"), PUBLISHED.items())
 def test_a_network_is_as_large_as_published(name: str, count: int) -> None:
     assert parameters(name, 224, 1000) == count
-
-
-def test_small_images_make_small_dense_layers() -> None:
-    assert parameters("small_cnn", 16) == SMALL_CNN_16PX
-    assert parameters("vgg11", 32) < parameters("vgg11", 64)
 
 
 @pytest.mark.parametrize(

@@ -67,18 +67,6 @@ def test_recurrent_networks_have_four_gates_a_layer(graph: Any, name: str, layer
     assert operation_types(graph)["MatMul"] == 32 * layers + 1
 
 
-def test_a_recurrent_network_reads_the_first_row_too(graph: Any) -> None:
-    import tensorflow.compat.v1 as tf1
-
-    images = tf1.placeholder(tf1.float32, (1, 8, 8, 3))
-    logits = networks.build_tensorflow("stacked_lstm", images)
-    (heeded,) = tf1.gradients(logits, images)
-    with tf1.Session() as session:
-        session.run(tf1.global_variables_initializer())
-        gradient = session.run(heeded, {images: numpy.full((1, 8, 8, 3), 0.5)})
-    assert (abs(gradient).max(axis=(0, 2, 3)) > 0).all()
-
-
 @pytest.mark.parametrize("name", ["small_cnn", "stacked_lstm", *exhaustive(*PLAIN[1:-1])])
 def test_smallest_image_trains_every_variable(graph: Any, name: str) -> None:
     import tensorflow.compat.v1 as tf1

@@ -24,7 +24,7 @@ UNKNOWN = ROWS.with_columns(
     pl.lit(None, pl.Float64).alias(name) for name in ("low", "high", "measured", "spread_percent")
 )
 FIGURES = {
-    "scaling": lambda: study_sections.scaling(ROWS, "steps/s", "title"),
+    "scaling": lambda: study_sections.scaling(ROWS, "steps/s"),
     "scaling, not measured": lambda: study_sections.scaling(UNKNOWN, "steps/s"),
 }
 

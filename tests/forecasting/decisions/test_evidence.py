@@ -92,11 +92,3 @@ def test_one_that_errs_less_is_trusted_more_and_one_that_was_judged_most() -> No
         key=lambda name: evidence.errors(name, "held_out_dnn", "step_time_s").rank,
     )
     assert order == ["ceer", "srift", "linear"]
-
-
-def test_being_surer_takes_more_errors() -> None:
-    """A chance of a twentieth takes nineteen."""
-    evidence = Evidence(rows(NINE * 2), 0.05)
-    assert evidence.errors("srift", "held_out_dnn", "step_time_s").ratios.basis.startswith("def")
-    evidence = Evidence(rows([*NINE * 2, 1.0]), 0.05)
-    assert "n = 19" in evidence.errors("srift", "held_out_dnn", "step_time_s").ratios.basis

@@ -1,4 +1,4 @@
-"""What nodes cost on each market, and how often those on the spot market are lost."""
+"""What nodes cost on each market."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -8,13 +8,11 @@ import polars as pl
 import pytest
 
 from forecasting.decisions.offers import (
-    DEFAULT_PER_NODE_HOUR,
     RegionOffers,
     read_offers,
-    rises_per_hour,
 )
 from forecasting.decisions.question import JobQuestion
-from models.choice.overheads import expected_duration, young_s
+from models.choice.overheads import PREEMPTIONS_PER_NODE_HOUR, expected_duration, young_s
 from studies.curve import Curve
 from tests.made_run import made_run
 from warehouse.landing import land
@@ -88,35 +86,24 @@ def test_all_nodes_are_paid_for_at_the_newest_price(warehouse: Warehouse) -> Non
     assert offers.usd_per_hour(scenario, "on_demand") is None
     assert offers.preemptions_per_hour(scenario, "on_demand") == 0
     rate = offers.preemptions_per_hour(scenario, "spot")
-    assert rate == pytest.approx(3 * 0.5 + 2 * DEFAULT_PER_NODE_HOUR)
+    assert rate == pytest.approx(5 * PREEMPTIONS_PER_NODE_HOUR)
+    # A fifth of all nodes is lost within a month of 730 hours.
+    assert (1 - PREEMPTIONS_PER_NODE_HOUR / 100) ** 73_000 == pytest.approx(0.8, rel=1e-3)
+    given = on(warehouse, QUESTION.model_copy(update={"preemptions_per_node_hour": 0.25}))
+    assert given.preemptions_per_hour(scenario, "spot") == 5 * 0.25
     rented = expected_duration(QUESTION.overheads, rate)
     assert rented.checkpoint_every_s == pytest.approx(young_s(10, rate / 3600))
     assert rented.factor > 1
 
 
-def test_two_rises_above_the_price_on_demand_in_four_hours(warehouse: Warehouse) -> None:
-    preemptions = on(warehouse).preemptions
-    assert preemptions[WORKER] == (0.5, "2 rises above the price on demand in 4 h")
-    assert preemptions[SERVER][0] == DEFAULT_PER_NODE_HOUR
-
-
-def test_prices_of_later_do_not_count(warehouse: Warehouse) -> None:
-    """After two hours there was one rise in two hours."""
-    offers = on(warehouse, hours=2.5)
-    assert offers.preemptions[WORKER][0] == 0.5
-    assert offers.preemptions[WORKER][1].startswith("1 rises")
-    (price,) = [price for price in offers.prices if price.node_type == WORKER]
-    assert price.usd_per_hour == 0.01
-
-
-def test_prices_that_were_seen_later_do_not_count(warehouse: Warehouse, tmp_path: Path) -> None:
-    """What is collected after a date changes no answer as of that date."""
+def test_prices_of_later_do_not_count(warehouse: Warehouse, tmp_path: Path) -> None:
+    """What is observed or collected after a date changes no answer as of that date."""
     home = Path(copytree(warehouse.home, tmp_path / "home"))
-    later = [(WORKER, 0.01, 1.25), (WORKER, 0.09, 1.5), (WORKER, 0.01, 1.75)]
-    land_prices(home / "landing", later, "prices", seen=20)
+    land_prices(home / "landing", [(WORKER, 0.05, 1.25)], "prices", seen=20)
     Warehouse(home).load()
-    assert on(Warehouse(home), hours=9).preemptions == on(warehouse, hours=9).preemptions
-    assert on(Warehouse(home), hours=30).preemptions[WORKER][1].startswith("3 rises")
+    for hours, usd in ((1.5, 0.09), (2.5, 0.01)):
+        prices = on(Warehouse(home), hours=hours).prices
+        assert {price.node_type: price.usd_per_hour for price in prices}[WORKER] == usd
 
 
 def test_a_price_without_a_region_goes_with_those_of_any(warehouse: Warehouse) -> None:
@@ -126,24 +113,3 @@ def test_a_price_without_a_region_goes_with_those_of_any(warehouse: Warehouse) -
     offered = read_offers(warehouse, question, capacity, "spot", START + timedelta(hours=9))
     regions = {price.node_type: price.region for price in offered.prices}
     assert regions == {WORKER: "east", "p3.8xlarge": None}
-
-
-def test_a_rate_that_is_given_counts(warehouse: Warehouse) -> None:
-    given = on(warehouse, QUESTION.model_copy(update={"preemptions_per_node_hour": 0.25}))
-    assert given.preemptions[WORKER] == (0.25, "as given")
-
-
-def test_each_rise_counts_once() -> None:
-    """Above at the start is no rise; two later ones in 40 hours are one every 20 hours."""
-    above = [True, False, True, True, False, True]
-    rate, basis = rises_per_hour(above, 40)
-    assert rate == pytest.approx(0.05)
-    assert basis == "2 rises above the price on demand in 40 h"
-
-
-def test_a_calm_price_leaves_the_default() -> None:
-    """A fifth of all nodes is lost within a month of 730 hours."""
-    rate, basis = rises_per_hour([False] * 10, 200)
-    assert rate == DEFAULT_PER_NODE_HOUR
-    assert (1 - DEFAULT_PER_NODE_HOUR / 100) ** 73_000 == pytest.approx(0.8, rel=1e-3)
-    assert "0 rises above the price on demand in 200 h; at least" in basis

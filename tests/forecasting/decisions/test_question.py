@@ -100,11 +100,6 @@ def test_many_nodes_are_asked_about_in_powers_of_two() -> None:
     assert node_counts(64) == (1, 2, 4, 8, 16, 32, 64)
 
 
-def test_a_batch_that_nothing_divides_is_refused() -> None:
-    with pytest.raises(BadInput, match="nothing on offer divides a global batch of 7"):
-        asked(ProfileFacts(32, 200.0, ("pytorch",)), global_batch=7, devices_per_node=2)
-
-
 def run(image_size: int, link_mbps: float) -> VisibleRun:
     """Return a run about small_cnn."""
     curve = Curve.model_validate(

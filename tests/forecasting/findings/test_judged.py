@@ -6,8 +6,6 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from forecasting.findings.study import (
     SCHEMA,
@@ -111,23 +109,6 @@ def test_one_worker_and_busy_hosts_do_not_count() -> None:
     assert (figures.inside, figures.inside_n) == (50.0, 2)
     assert figures.systems == ("srift",)
     assert figures.points["workers"].to_list() == [1, 2, 2, 4]
-
-
-def test_a_round_of_one_worker_counts_whole() -> None:
-    figures = opening_figures(
-        rows((1, 9.0, False, "sealed"), (1, -5.0, False, "before"), (1, 70.0, True, None))
-    )
-    assert (figures.sealed, figures.before, figures.systems) == (1, 1, ("srift",))
-    assert figures.nine_of_ten == pytest.approx(5 + 0.9 * 4)
-
-
-@given(st.lists(st.floats(-99, 500), min_size=1, max_size=30))
-def test_nine_of_ten_are_within_it(errors: list[float]) -> None:
-    figures = opening_figures(rows(*((2, error, False, "after") for error in errors)))
-    assert figures.nine_of_ten is not None
-    beyond = sum(abs(error) > figures.nine_of_ten + 1e-9 for error in errors)
-    assert beyond <= len(errors) / 10 + 1
-    assert figures.after == len(errors)
 
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)

@@ -10,8 +10,6 @@ import pytest
 from forecasting.findings import predictddl
 from forecasting.findings.figure import MeasuredRound
 from forecasting.findings.predictddl import (
-    NEW_TYPE,
-    OTHERS,
     ROWS,
     SEEN,
     errors_by_servers,
@@ -23,7 +21,6 @@ from studies.rounds import Round
 from tests.forecasting.findings.made_up_round import RUN_S, graphs, judged, landed
 from tests.pipelines.service.made_up import at_hand
 from warehouse.ledger import FitRecord
-from warehouse.records import Scenario
 from warehouse.warehouse import Warehouse
 
 FACTORS = {"predictddl": 1.1, "predictddl_paper": 3.0, "ernest_pooled": 0.5}
@@ -118,34 +115,6 @@ def test_too_fast_and_too_slow_do_not_cancel_across_networks() -> None:
     assert four["error_percent"] == pytest.approx(10)
 
 
-def test_a_type_without_steps_stands_apart(made: tuple[Round, Path], found: MeasuredRound) -> None:
-    """Unless no point is on a type with steps: then networks alone tell points apart."""
-    round_, _ = made
-
-    def counts(*workers: int) -> dict[str, int]:
-        """Let nodes of scenarios of so many workers be of a new type."""
-
-        def elsewhere(scenario: Scenario) -> Scenario:
-            if scenario.strategy.workers not in workers:
-                return scenario
-            nodes = tuple(group.model_copy(update={"node_type": "new"}) for group in scenario.nodes)
-            return scenario.model_copy(update={"nodes": nodes})
-
-        points = {
-            scenario.scenario_id: elsewhere(scenario)
-            for curve in round_.study.curves
-            if curve.is_judged
-            for scenario in curve.scenarios(round_.backend)
-        }
-        ours = found.judged.filter(system="predictddl")
-        rows = predictddl.rows_of(ours, points, found)
-        return dict(rows.group_by("split").len().iter_rows())
-
-    assert counts() == {SEEN: 1, OTHERS: 4}
-    assert counts(2) == {SEEN: 1, OTHERS: 2, NEW_TYPE: 2}
-    assert counts(*range(100)) == {SEEN: 1, OTHERS: 4}
-
-
 def test_runs_that_serve_several_workloads_count_once(found: MeasuredRound) -> None:
     rows = rows_of(predictddl.waiting(found))
     for name in FACTORS:
@@ -154,20 +123,6 @@ def test_runs_that_serve_several_workloads_count_once(found: MeasuredRound) -> N
         assert of["n"].to_list() == [1, 3, 5]
         errors = [100 * abs(FACTORS[name] - 1)] * 3
         assert of["error_percent"].to_list() == pytest.approx(errors)
-
-
-def test_what_ernest_forecast_is_the_workload_of_all(found: MeasuredRound) -> None:
-    """It was judged on one scenario of each other network."""
-    of_ernest = judged(found.round, {"ernest": 1.3}).filter(
-        pl.col("workers") == 3, pl.col("dnn") != "resnet18"
-    )
-    fit_id = found.judged["fit_id"][0]
-    both = pl.concat([found.judged, of_ernest.with_columns(fit_id=pl.lit(fit_id))])
-    of = MeasuredRound(found.round, found.warehouse)
-    vars(of).update(judged=both)
-    rows = rows_of(predictddl.waiting(of))
-    assert rows.filter(system="predictddl")["n"].to_list() == [1, 2]
-    assert rows.filter(system="ernest")["error_percent"].to_list() == pytest.approx([30, 30])
 
 
 def test_without_a_reused_model_there_is_nothing(found: MeasuredRound) -> None:

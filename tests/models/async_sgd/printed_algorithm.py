@@ -1,15 +1,14 @@
-"""Algorithm 3.1 of Li et al. (ICPE 2020), line by line as printed, and with its faults mended.
+"""Algorithm 3.1 of Li et al. (ICPE 2020), line by line, with its faults mended.
 
-Comments give the printed line numbers. `mended` names the faults to mend, as lab/async_sgd.md
-letters them: "a" active[DOWNLINK] is raised when a step starts, "b" running chunks count as well
-as queued ones (a server, which the model does not limit, never makes an operation wait), "c" a
-step starts with all its roots. With all three it is a second, slower implementation of the model
-with one inter-op thread, which the simulator must agree with.
+Comments give the printed line numbers. What is mended, as lab/async_sgd.md letters the faults: a,
+active[DOWNLINK] is raised when a step starts; b, running chunks count as well as queued ones (a
+server, which the model does not limit, never makes an operation wait); c, a step starts with all
+its roots. It is a second, slower implementation of the model with one inter-op thread, which the
+simulator must agree with.
 
 Line 35 is read as part of the `else` of line 32, the reading under which a step ends later.
 """
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
@@ -54,10 +53,9 @@ class PrintedAlgorithm:
         n: int,
         speed_Bps: float,
         window_bytes: float | None = None,
-        mended: Collection[str] = (),
     ) -> None:
         self.graph, self.step, self.workers, self.n = graph, step, workers, n
-        self.speed_Bps, self.window_bytes, self.mended = speed_Bps, window_bytes, mended
+        self.speed_Bps, self.window_bytes = speed_Bps, window_bytes
         self.predecessors: list[set[int]] = [set() for _ in graph.names]
         for source, targets in enumerate(graph.successors):
             for target in targets:
@@ -68,9 +66,7 @@ class PrintedAlgorithm:
         self.trace: list[Executed] = []  # 7
         self.step_ends_s: list[list[float]] = [[] for _ in range(workers)]  # 3, with times
         self.scheduler: dict[tuple[int, Resource], StreamScheduler | ComputationQueue] = {}
-        self.active = {Resource.DOWNLINK: workers, Resource.UPLINK: 0}  # 8
-        if "a" in mended:  # each worker's first step raises it
-            self.active[Resource.DOWNLINK] = 0
+        self.active = {Resource.DOWNLINK: 0, Resource.UPLINK: 0}  # 8, a
         for w in range(workers):  # 2
             for r in Resource:  # 4
                 self.scheduler[w, r] = (  # 5
@@ -85,15 +81,9 @@ class PrintedAlgorithm:
 
     def start_random_step(self, w: int) -> None:
         self.waiting_for[w] = [set(waiting) for waiting in self.predecessors]
-        if "c" in self.mended:
-            for op, waiting in enumerate(self.waiting_for[w]):
-                if not waiting:
-                    self.add_or_start(w, op, raise_active="a" in self.mended)
-            return
-        for op in self.step.order:  # 2
-            if self.graph.resources[op] == Resource.DOWNLINK:  # 3
-                self.add(w, op)  # 4
-        self.start_first_chunk(w, Resource.DOWNLINK, active="a" in self.mended)  # 6
+        for op, waiting in enumerate(self.waiting_for[w]):  # 2 to 6, c
+            if not waiting:
+                self.add_or_start(w, op)
 
     def generate_trace(self) -> None:
         while self.q:  # 9
@@ -111,8 +101,8 @@ class PrintedAlgorithm:
                 for d in self.graph.successors[chunk.main_op]:  # 20
                     self.waiting_for[w][d].remove(chunk.main_op)  # 21
                     if not self.waiting_for[w][d]:  # 22
-                        # With "b", what runs on r next is chosen at line 30.
-                        self.add_or_start(w, d, freed=r if "b" in self.mended else None)
+                        # b: what runs on r next is chosen at line 30.
+                        self.add_or_start(w, d, freed=r)
             if self.scheduler[w, r]:  # 30
                 self.remove_chunk(w, r)  # 31
             else:
@@ -124,31 +114,22 @@ class PrintedAlgorithm:
                         self.start_random_step(w)  # 38
 
     def busy(self, w: int, r: Resource) -> bool:
-        """Scheduler[w, r] is not empty or, with "b", anything of w runs on r."""
+        """Scheduler[w, r] is not empty or, b, anything of w runs on r."""
         running = any(x.worker == w and x.res == r for x in self.q)
-        return bool(self.scheduler[w, r]) or ("b" in self.mended and running)
+        return bool(self.scheduler[w, r]) or running
 
-    def add_or_start(
-        self, w: int, d: int, *, freed: Resource | None = None, raise_active: bool = True
-    ) -> None:
+    def add_or_start(self, w: int, d: int, freed: Resource | None = None) -> None:
         res = self.graph.resources[d]
-        unlimited = "b" in self.mended and res == Resource.PS
-        idle = unlimited or not (self.busy(w, res) or res == freed)  # 23
-        self.add(w, d)  # 24, 28
-        if idle:
-            self.start_first_chunk(w, res, active=raise_active)  # 26, 27, 29
-
-    def add(self, w: int, op: int) -> None:
-        scheduler = self.scheduler[w, self.graph.resources[op]]
-        if isinstance(scheduler, StreamScheduler):
-            scheduler.add(op, self.graph.sizes_bytes[op])
+        idle = res == Resource.PS or not (self.busy(w, res) or res == freed)  # 23, b
+        scheduler = self.scheduler[w, res]
+        if isinstance(scheduler, StreamScheduler):  # 24, 28
+            scheduler.add(d, self.graph.sizes_bytes[d])
         else:
-            scheduler.add(op, self.step.seconds[op], self.step.ranks[op])
-
-    def start_first_chunk(self, w: int, r: Resource, *, active: bool) -> None:
-        if active and r in LINKS:
-            self.active[r] += 1
-        self.remove_chunk(w, r)
+            scheduler.add(d, self.step.seconds[d], self.step.ranks[d])
+        if idle:
+            if res in LINKS:
+                self.active[res] += 1  # 26, 27
+            self.remove_chunk(w, res)  # 29
 
     def remove_chunk(self, w: int, r: Resource) -> None:
         chunk = self.scheduler[w, r].next_chunk()

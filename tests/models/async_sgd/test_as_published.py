@@ -35,10 +35,6 @@ def test_window_and_lines_are_those_of_the_packets() -> None:
     assert (server.alpha_s_per_byte, server.beta_s) == pytest.approx((2e-6, 0.005))
 
 
-def test_one_worker_does_its_recorded_step_without_the_client_s_time() -> None:
-    assert forecast(fitted(), 1) == pytest.approx(1 / ALONE_S, rel=1e-6)
-
-
 def test_two_workers_in_step_halve_the_link_for_ever() -> None:
     """Equal shares of equal steps: all that is sent takes twice as long (section 3.1)."""
     sent_s = 0.600 + 0.400

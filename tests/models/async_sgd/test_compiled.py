@@ -12,7 +12,7 @@ from models.async_sgd.synthetic_trace import Interval, Trace
 from models.async_sgd.workers import SimulationOptions, Workers
 from tests.models.async_sgd.graphs import job, options, random_ops
 from tests.models.async_sgd.oracle import simulator
-from tests.models.async_sgd.strategies import any_options, groups, jobs, sharings
+from tests.models.async_sgd.strategies import any_options, jobs, sharings
 
 
 def what(interval: Interval) -> tuple[object, ...]:
@@ -71,11 +71,6 @@ def test_jobs_of_unequal_amounts(
     graph, profiled = job(*random_ops(seed, count))
     chosen = options(workers, 3, window_bytes=window_bytes, inter_op_threads=threads, record=True)
     assert_same(graph, [profiled], chosen)
-
-
-@given(groups())
-def test_workers_that_differ(trained: list[Workers]) -> None:
-    assert_same_together(trained)
 
 
 @given(

@@ -66,20 +66,6 @@ def test_a_worker_keeps_its_standing_until_it_pauses() -> None:
     assert standing.of(1.4, second, found=0) == (1, 1.4)
 
 
-def test_a_single_flow_has_everything_whatever_its_weight() -> None:
-    resource = SharedResource(12.0, UNLIMITED)
-    resource.start(0.0, Flow(0, 0, 0), size=12, weight=0.25)
-    assert resource.next_finish() == (1.0, Flow(0, 0, 0))
-
-
-def test_an_idle_resource_starts_afresh() -> None:
-    resource = SharedResource(12.0, UNLIMITED)
-    resource.start(0.0, Flow(0, 0, 0), size=12)
-    resource.finish(1.0)
-    resource.start(5.0, Flow(0, 0, 1), size=6)
-    assert resource.next_finish() == (5.5, Flow(0, 0, 1))
-
-
 def test_flows_that_end_together_end_by_worker_and_operation() -> None:
     resource = SharedResource(12.0, UNLIMITED)
     for worker, operation in ((1, 0), (0, 9), (0, 8)):
@@ -89,20 +75,6 @@ def test_flows_that_end_together_end_by_worker_and_operation() -> None:
         ends.append(upcoming)
         resource.finish(upcoming[0])
     assert ends == [(1.0, Flow(0, 0, 8)), (1.0, Flow(0, 0, 9)), (1.0, Flow(1, 0, 0))]
-
-
-def test_a_capped_flow() -> None:
-    resource = SharedResource(12.0, 4.0)
-    resource.start(0.0, Flow(0, 0, 0), size=8)
-    resource.start(1.0, Flow(1, 0, 0), size=8)
-    assert resource.next_finish() == (2.0, Flow(0, 0, 0))
-
-
-def test_every_change_is_counted() -> None:
-    resource = SharedResource(12.0, UNLIMITED)
-    resource.start(0.0, Flow(0, 0, 0), size=12)
-    resource.finish(1.0)
-    assert resource.changes == 2
 
 
 LINK_BPS = 1.25e6
@@ -140,13 +112,6 @@ def test_what_was_seen_for_a_moment_only_is_left_out() -> None:
     assert measured_sharing(rows([1e6]), "uplink", LINK_BPS) is None
 
 
-def test_trials_add_up() -> None:
-    twice = pl.concat([rows([6e5, 4e5]), rows([3e5, 2e5])])
-    sharing = measured_sharing(twice, "downlink", LINK_BPS)
-    assert sharing is not None
-    assert sharing.efficiency == pytest.approx((1, 0.6))
-
-
 def test_what_goes_the_other_way_slows_single_transfers() -> None:
     """Alone 0.8 and 0.4 of the link against one and three; two are as good as against none."""
     against = [
@@ -158,12 +123,6 @@ def test_what_goes_the_other_way_slows_single_transfers() -> None:
     assert sharing is not None
     assert sharing.opposed == pytest.approx((1, 0.8, 0.8, 0.4))
     assert sharing.efficiency == pytest.approx((1, 0.8))
-
-
-def test_where_nobody_counted_nothing_went_the_other_way() -> None:
-    sharing = measured_sharing(rows([1e6], [6e5, 3e5]), "downlink", LINK_BPS)
-    assert sharing is not None
-    assert sharing.opposed == (1.0,)
 
 
 def test_efficiency_between_and_beyond() -> None:

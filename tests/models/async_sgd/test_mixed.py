@@ -60,43 +60,12 @@ def test_a_worker_alone_is_as_its_own_profile() -> None:
         assert value(model, mixed({name: 1})) == pytest.approx(1 / lasts_s, rel=1e-3)
 
 
-def test_workers_that_do_not_meet_add_up() -> None:
-    """Without transfers a step takes 0.3 s less."""
-    expected = 2 / (FAST - 0.3) + 1 / (SLOW - 0.3)
-    assert value(fitted(), on_fast_links(fast=2, slow=1)) == pytest.approx(expected, rel=1e-2)
-
-
 def test_like_workers_are_predicted_as_from_their_profile_alone() -> None:
     """To the last bit, whatever else the model has seen."""
     made = both(varied(), slow_chain())
     alone = fit(raw_tables(varied(), {"client_gap_s": [GAP]}), QUICK)
     cases = [mixed({"emu.1c": workers}) for workers in (1, 2, 3)]
     assert fitted(made, QUICK).predict(cases).equals(alone.predict(cases))
-
-
-def test_the_graph_of_each_type_is_its_own() -> None:
-    """The slow one's framework splits the computation in two, the second of which waits 0.1 s."""
-    kinds = [("ps", None), ("ps", None), ("downlink", 20_000), ("worker", None), ("worker", None)]
-    split = tables(
-        [*kinds, ("worker", None), ("uplink", 10_000), ("ps", None)],
-        [(i, i + 1) for i in range(7)],
-        [
-            {
-                0: (1_000, 2_000),
-                2: (3_000, 250_000),
-                3: (260_000, 300_000),
-                4: (560_000, 300_000),
-                6: (860_000, 130_000),
-                7: (990_000, 10_000),
-            }
-        ],
-        [1_300_000],
-    )
-    model = fitted(both(chain(), split))
-    assert [len(profile.graph.names) for profile in model.profiles] == [9, 10]
-    pair = on_fast_links(fast=1, slow=1)
-    expected = 1 / (FAST - 0.3) + 1 / (SLOW - 0.3)
-    assert value(model, pair) == pytest.approx(expected, rel=1e-2)
 
 
 def test_types_of_very_unequal_speed() -> None:

@@ -21,7 +21,7 @@ from tests.models.async_sgd.frames import (
     profile,
     tables,
 )
-from warehouse.records import BadInput, Placement
+from warehouse.records import Placement
 
 OPERATIONS: list[tuple[str, int | None]] = [
     ("ps", None),  # 0 small variable
@@ -85,11 +85,6 @@ def test_greedy_counts_bytes() -> None:
     assert in_turn[:8] == (0, 1, 2, 0) * 2
 
 
-def test_what_cannot_be_placed() -> None:
-    with pytest.raises(BadInput, match=r"expected operations of type Variable, .* found none"):
-        place_on_servers(profile(MADE), MADE.operations, 2, "greedy")
-
-
 WORK_S = 0.357
 
 
@@ -115,12 +110,6 @@ def test_what_tracing_adds() -> None:
     assert tracer_excess_s(made.timings, made.steps) == pytest.approx(0.05)
 
 
-@pytest.mark.parametrize("untraced_us", [[], [700_000], [780_000, 790_000]])
-def test_nothing_is_added_that_cannot_be_seen(untraced_us: list[int]) -> None:
-    made = chain(untraced_us=untraced_us)
-    assert tracer_excess_s(made.timings, made.steps) == 0.0
-
-
 def test_untraced_steps_tell_how_long_operations_take() -> None:
     made = chain(untraced_us=[640_000, 660_000])
     assert untraced_s(made.timings, made.steps) == pytest.approx(0.65)
@@ -141,25 +130,6 @@ def test_every_computation_loses_the_same_part() -> None:
     assert worker_work_s(made) == pytest.approx([0.357, 0.457])
     less = worker_work_s(without_tracer(made, 0.367, all_work_s))
     assert less == pytest.approx([0.357 * 367 / 407, 0.457 * 367 / 407], rel=1e-4)
-
-
-def test_a_step_that_does_not_shrink_with_its_work_loses_more_of_it() -> None:
-    """Half of the work is hidden behind a transfer: twice as much of it has to go."""
-    made = profile(chain())
-    less = without_tracer(made, WORK_S * 0.9, lambda shrunk: WORK_S / 2 + all_work_s(shrunk) / 2)
-    assert all_work_s(less) == pytest.approx(WORK_S * 0.8, rel=1e-3)
-
-
-def test_parsing_at_the_worker_shrinks_with_the_rest() -> None:
-    made = without_tracer(profile(chain()), WORK_S * 0.9, all_work_s)
-    parsing = made.graph.names.index("downlink2/parsing")
-    assert made.steps[0].seconds[parsing] == pytest.approx(0.045, rel=1e-3)
-
-
-@pytest.mark.parametrize(("part", "kept"), [(0.1, 0.5), (0.5, 0.5), (9.0, 1.5)])
-def test_no_more_than_half_of_the_work_goes_or_comes(part: float, kept: float) -> None:
-    made = without_tracer(profile(chain()), WORK_S * part, all_work_s)
-    assert worker_work_s(made) == pytest.approx([WORK_S * kept] * 3)
 
 
 def test_servers_transfers_and_the_order_of_things_stay() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from models.async_sgd.overhead import captured_us, fit, overheads, transfers
+from models.async_sgd.overhead import overheads, transfers
 from tests.models.async_sgd.captures import streams
 from tests.models.async_sgd.frames import RECEIVE, UPLOAD, chain
 
@@ -24,21 +24,7 @@ def test_overhead_lasts_from_the_last_packet_to_the_recorded_end() -> None:
     assert rows.rows() == [(0, RECEIVE, "worker", 20_000, pytest.approx(0.048))]
 
 
-def test_roles_have_lines_of_their_own() -> None:
-    rows = pl.concat([measured("worker", 2e-9, 1e-3), measured("server", 5e-10, 2e-4)])
-    worker, server = fit(rows, {"worker": "small", "server": "big"})
-    assert (worker.node_type, worker.role) == ("small", "worker")
-    assert (worker.alpha_s_per_byte, worker.beta_s) == pytest.approx((2e-9, 1e-3))
-    assert (server.alpha_s_per_byte, server.beta_s) == pytest.approx((5e-10, 2e-4))
-    assert worker.seconds(1_000_000) == pytest.approx(3e-3)
-
-
 CAPTURED = streams((0, RECEIVE, 5_000, 205_000), (0, None, 6, 7), (None, RECEIVE, 8, 9))
-
-
-def test_times_count_from_the_step_s_start() -> None:
-    assert captured_us(CAPTURED, chain().steps) == {0: {RECEIVE: (5_000, 205_000)}}
-    assert captured_us(None, chain().steps) == {}
 
 
 def test_transfers_join_packets_and_records() -> None:

@@ -4,7 +4,6 @@ On links of 100 kB/s that is 0.2 + 0.1 s of transfer. Their records are longer b
 that worker and server parse. Then the client pauses 80 ms: 0.78 s.
 """
 
-import math
 from dataclasses import replace
 from typing import Literal
 
@@ -101,23 +100,6 @@ def test_many_workers_get_the_bandwidth() -> None:
     assert value(equal, scenario(12)) == pytest.approx(12 / in_phase_s, rel=5e-3)
 
 
-def test_links_that_share_unevenly_keep_workers_out_of_step() -> None:
-    """Log bandwidths of 0 and 1: a standard deviation of √½ in either direction."""
-    uneven = fitted(settings=EQUAL_SHARES, shared_Bps=(1.0, math.e))
-    equal = fitted(settings=EQUAL_SHARES)
-    (link,) = uneven.parameters.links
-    assert (link.downlink_spread, link.uplink_spread) == pytest.approx((math.sqrt(0.5),) * 2)
-    assert value(uneven, scenario(2)) > 1.05 * value(equal, scenario(2))
-    assert value(uneven, scenario()) == pytest.approx(value(equal, scenario()))
-
-
-def test_the_interval_widens_with_what_varies() -> None:
-    equal, unequal = (fitted(made).predict([scenario(2)]) for made in (chain(), varied()))
-    widths = [float((frame["high"] - frame["low"])[0]) for frame in (equal, unequal)]
-    assert widths[0] < widths[1] / 10
-    assert unequal["low"][0] < unequal["value"][0] < unequal["high"][0]
-
-
 def test_another_link_needs_its_own_measurement() -> None:
     """Ten times the bandwidth leaves 0.03 s of transfer, and parsing as it was: 0.51 s per step."""
     faster = scenario(link_mbps=8.0)
@@ -126,12 +108,6 @@ def test_another_link_needs_its_own_measurement() -> None:
     model = fitted(other_link=links([1e6], [1e6], run_id="links-2"))
     assert value(model, faster) == pytest.approx(1 / 0.51, rel=1e-3)
     assert value(model, scenario()) == pytest.approx(1 / 0.78, rel=1e-3)
-
-
-@pytest.mark.parametrize("speeds_Bps", [[], [0.0]])
-def test_a_link_without_a_single_flow(speeds_Bps: list[float]) -> None:
-    with pytest.raises(BadInput, match="expected uplink trials of a single flow"):
-        fitted(other_link=links([1e6], speeds_Bps, run_id="links-2"))
 
 
 def two_downloads() -> Tables:
@@ -182,13 +158,6 @@ def probed(newest: int) -> pl.DataFrame:
     ]
     columns = ["run_id", "direction", "flows", "place", "seconds", "bytes", "opposite"]
     return pl.DataFrame(rows, schema=columns, orient="row")
-
-
-def test_a_probed_advantage_is_no_part_of_forecasts() -> None:
-    apart = fitted(settings=EQUAL_SHARES, contention=probed(20_000))
-    together = fitted(settings=EQUAL_SHARES, contention=probed(50_000))
-    assert value(apart, scenario()) == pytest.approx(1 / 0.78, rel=1e-3)
-    assert value(apart, scenario(2)) == pytest.approx(value(together, scenario(2)), rel=1e-2)
 
 
 def test_transfers_the_other_way_cost_throughput() -> None:
@@ -244,14 +213,6 @@ def test_variables_of_one_server_on_two() -> None:
     assert value(model, scenario(12)) == pytest.approx(12 / (12 * 0.4 + 0.18), rel=1e-3)
     assert value(two, scenario(12, servers=2)) == pytest.approx(12 / (12 * 0.2 + 0.18), rel=1e-3)
     assert AsyncSGD.from_json(two.parameters_json(), made.raw) == two
-
-
-def test_cross_traffic_leaves_the_rest_of_the_link() -> None:
-    """Twelve in lock-step share 0.2 s down and 0.1 s up; half of the links doubles both."""
-    beside = scenario(12).model_copy(update={"cross_traffic": 0.5})
-    model = fitted(settings=EQUAL_SHARES)
-    assert value(model, scenario(12)) == pytest.approx(12 / (12 * 0.3 + 0.48), rel=1e-3)
-    assert value(model, beside) == pytest.approx(12 / (12 * 0.6 + 0.48), rel=1e-3)
 
 
 def two_variables() -> Tables:

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,14 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.async_sgd import simulator
-from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
 from models.async_sgd.link_sharing import MeasuredSharing
 from models.async_sgd.synthetic_trace import Trace
-from models.async_sgd.workers import Sharing, SimulationOptions, Workers
+from models.async_sgd.workers import Sharing, Workers
 from tests.models.async_sgd.graphs import SPEED_BPS, D, Op, U, job, options, random_ops
 from tests.models.async_sgd.oracle.links import Connection, max_min, two_servers
 from tests.models.async_sgd.oracle.simulator import simulate, simulate_together
-from tests.models.async_sgd.strategies import any_options, jobs, sharings
 
 JOINT: tuple[Sharing, ...] = ("max_min", "two_servers")
 
@@ -27,27 +24,6 @@ def run(servers: tuple[int, ...], *ops: Op, workers: int = 1, **changes: object)
     graph, profiled = job(*ops)
     made = options(workers, 1, record=True, **changes)
     return simulate(replace(graph, servers=servers), [profiled], made)
-
-
-def own_links(sharing: Sharing) -> dict[str, Any]:
-    """Return options by which workers' links are as fast as servers'; the paper's rule has that."""
-    if sharing == "two_servers":
-        return {"sharing": sharing}
-    return {"sharing": sharing, "worker_downlink_Bps": SPEED_BPS, "worker_uplink_Bps": SPEED_BPS}
-
-
-@pytest.mark.parametrize("sharing", JOINT)
-def test_one_worker_receives_from_both_at_half_speed(sharing: Sharing) -> None:
-    """10 and 30 bytes: 5 each until 2 s, then 10 for the 20 that are left."""
-    trace = run((0, 1), Op(D, 10), Op(D, 30), **own_links(sharing))
-    assert [i.end_s for i in trace.intervals] == [2.0, 4.0]
-
-
-@pytest.mark.parametrize("sharing", JOINT)
-def test_workers_on_different_servers_do_not_meet(sharing: Sharing) -> None:
-    """Each worker takes 20 bytes of one server, then of the other: server by server, all share."""
-    trace = run((0, 1), Op(D, 20), Op(D, 20, (0,)), workers=2, **own_links(sharing))
-    assert trace.step_ends_s.tolist() == [[8.0], [8.0]]
 
 
 def test_each_worker_has_its_own_speed() -> None:
@@ -83,16 +59,6 @@ def test_transfers_the_other_way_slow_a_flow() -> None:
     assert trace.step_ends_s.ravel().tolist() == pytest.approx([3.4, 2.0, 2.0])
 
 
-@pytest.mark.parametrize("sharing", JOINT)
-def test_weights_hold_on_each_server(sharing: Sharing) -> None:
-    """The first has 4/5 of the server it came to first: 8, so 16 bytes by 2 s.
-
-    The second has 4 of its 16 then, and sends the rest alone.
-    """
-    trace = run((1,), Op(U, 16), workers=2, newcomer_weight=0.25, **own_links(sharing))
-    assert trace.step_ends_s.ravel().tolist() == pytest.approx([2.0, 3.2])
-
-
 @given(
     seed=st.integers(0, 10**6),
     count=st.integers(1, 60),
@@ -125,31 +91,6 @@ def test_with_one_server_all_rules_are_one(
         for sharing in ("equal", rule)
     )
     np.testing.assert_allclose(joint.step_ends_s, simple.step_ends_s, rtol=1e-9)
-
-
-@given(st.integers(1, 3), any_options(), st.data())
-def test_no_link_is_faster_than_it_is(
-    servers: int, chosen: SimulationOptions, data: st.DataObject
-) -> None:
-    graph, steps = data.draw(jobs(servers))
-    chosen = data.draw(sharings(chosen, servers))
-    assert_within_bandwidth(graph, steps, chosen)
-
-
-def assert_within_bandwidth(
-    graph: StepGraph, steps: list[ProfiledStep], chosen: SimulationOptions
-) -> None:
-    trace = simulate(graph, steps, chosen)
-    bytes_of: dict[tuple[Resource, str, int], float] = defaultdict(float)
-    for interval in trace.intervals:
-        bytes_of[interval.resource, "server", interval.server] += interval.size_bytes
-        bytes_of[interval.resource, "worker", interval.worker] += interval.size_bytes
-    lasted_s = trace.step_ends_s.max() * (1 + 1e-9)
-    for (resource, end, _), size_bytes in bytes_of.items():
-        if resource.is_link:
-            speed_of = chosen.server_Bps if end == "server" else chosen.worker_Bps
-            if end == "server" or chosen.sharing == "max_min":
-                assert lasted_s >= size_bytes / speed_of(resource)
 
 
 FAIR_BPS = 12.0
@@ -190,18 +131,6 @@ def test_two_servers_by_hand(pairs: list[tuple[int, int]], rates: list[float]) -
     assert fair(pairs) == pytest.approx(rates)
     used = connections(*pairs)
     assert two_servers(used, [1.0] * len(used), FAIR_BPS) == pytest.approx(rates)
-
-
-def test_shares_are_by_weight() -> None:
-    """2 : 1 of server 0; worker 0's link has 4 left beside its 8 there."""
-    assert fair([(0, 0), (1, 0)], [2.0, 1.0]) == pytest.approx([8, 4])
-    assert fair([(0, 0), (1, 0), (0, 1)], [2.0, 1.0, 1.0]) == pytest.approx([8, 4, 4])
-
-
-def test_the_paper_s_rule_by_weight() -> None:
-    """Worker 0 has 2/3 of server 1 and 1/3 of its own link is left for server 0."""
-    used = connections((0, 0), (0, 1), (1, 1))
-    assert two_servers(used, [1.0, 2.0, 1.0], FAIR_BPS) == pytest.approx([4, 8, 4])
 
 
 @given(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
 from models.async_sgd.synthetic_trace import Interval, Trace
 from models.async_sgd.workers import SimulationOptions
-from tests.models.async_sgd.graphs import SPEED_BPS, D, Op, P, U, W, job, options, run, step
+from tests.models.async_sgd.graphs import SPEED_BPS, D, Op, P, U, W, job, options, step
 from tests.models.async_sgd.oracle.simulator import simulate
 from tests.models.async_sgd.strategies import any_options, jobs
 
@@ -162,23 +162,3 @@ def test_more_bandwidth_never_slows_a_chain(
     faster = options(workers, steps, downlink_Bps=more_Bps, uplink_Bps=more_Bps)
     fast = simulate(graph, profiles, faster)
     assert (fast.step_ends_s <= slow.step_ends_s + TOLERANCE_S).all()
-
-
-def test_more_bandwidth_can_slow_a_graph() -> None:
-    """The anomaly that keeps the theorem above from holding for all graphs.
-
-    Slow link: the short operation (3) is ready first, its uplink overlaps with the long one (2).
-    Fast link: the long one is ready first, and the short one and its uplink come after it.
-    """
-    ops = [Op(P, 1), Op(D, 15), Op(W, 9, (1,)), Op(W, 1, (0,)), Op(U, 80, (3,))]
-    ends = [run(*ops, downlink_Bps=speed_Bps).step_ends_s[0, 0] for speed_Bps in (10.0, 30.0)]
-    assert ends == [11.0, 18.5]
-
-
-def test_overlaps_are_seen() -> None:
-    """The checks above can fail: two intervals at once are two, and their union is no sum."""
-    first = Interval(0, 0, 0, W, 0, 0.0, 2.0, 0.0)
-    second = Interval(0, 0, 1, W, 0, 1.0, 3.0, 0.0)
-    third = Interval(0, 0, 2, W, 0, 3.0, 4.0, 0.0)
-    assert most_at_once([first, second, third]) == 2
-    assert covered_s([first, second, third]) == 4.0

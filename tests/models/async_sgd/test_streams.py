@@ -43,26 +43,11 @@ def test_figure_12() -> None:
     ]
 
 
-def test_streams_that_arrive_during_the_first_service_go_before_the_second() -> None:
-    scheduler = StreamScheduler(window_bytes=3)
-    scheduler.add(A, 4)
-    assert scheduler.next_chunk().operation == A
-    scheduler.add(B, 1)
-    assert served_by(scheduler) == [(B, 1), (A, 1)]
-
-
 def test_without_flow_control_streams_are_whole() -> None:
     scheduler = StreamScheduler(window_bytes=None)
     for stream, size in ((B, 20), (A, 5), (C, 1)):
         scheduler.add(stream, size)
     assert served_by(scheduler) == [(B, 20), (A, 5), (C, 1)]
-
-
-def test_enforced_order() -> None:
-    scheduler = StreamScheduler(window_bytes=None, ranks=(2, 0, 1))
-    for stream in (A, C, B):
-        scheduler.add(stream, 7)
-    assert served_by(scheduler) == [(B, 7), (C, 7), (A, 7)]
 
 
 def test_flow_control_spoils_an_enforced_order() -> None:

@@ -23,18 +23,6 @@ def test_steps_count_by_their_fraction_inside_the_window() -> None:
     assert steps_per_s(made, warm_up_steps=1) == pytest.approx((2 + 1 + 0.5) / 4)
 
 
-def test_the_warm_up_is_left_out() -> None:
-    made = trace([[0, 10, 11, 12]], [[10, 11, 12, 13]])
-    assert steps_per_s(made, warm_up_steps=1) == pytest.approx(1.0)
-    assert steps_per_s(made, warm_up_steps=0) == pytest.approx(4 / 13)
-
-
-def test_workers_that_never_step_together() -> None:
-    made = trace([[0, 1, 2], [0, 9, 10]], [[1, 2, 3], [9, 10, 11]])
-    with pytest.raises(BadInput, match="finished all 3 steps before another had left 1 behind"):
-        steps_per_s(made, warm_up_steps=1)
-
-
 def test_a_worker_may_do_fewer_steps_than_others() -> None:
     """From 2 s, when the slow one has left a step behind, to its end at 4 s."""
     made = trace([[0, 1, 2, 3, 4], [0, 2] + [np.nan] * 3], [[1, 2, 3, 4, 5], [2, 4] + [np.nan] * 3])

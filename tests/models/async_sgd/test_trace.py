@@ -7,9 +7,6 @@ from hypothesis import strategies as st
 
 from models.async_sgd.graph import Resource
 from models.async_sgd.trace import (
-    Profile,
-    ready_us,
-    transfer_ranks,
     with_parsed,
     with_parsing,
     work_seconds,
@@ -27,7 +24,7 @@ from tests.models.async_sgd.frames import (
 )
 from tests.models.async_sgd.graphs import D, Op, P, U, W, job, options
 from tests.models.async_sgd.oracle.simulator import simulate
-from warehouse.records import BadInput, Order
+from warehouse.records import BadInput
 
 THREADS = 4
 PARSE_DOWN, PARSE_UP = 7, 8
@@ -176,14 +173,6 @@ def test_a_transfer_is_cut_where_the_link_had_sent_it() -> None:
     ]
 
 
-def test_a_link_sends_one_after_the_other() -> None:
-    """The second (0) waits until 110 for the first; the third comes to an idle link."""
-    graph, _ = job(Op(D, 50), Op(D, 100), Op(D, 7))
-    cut = with_parsed(graph, [(20, 200), (10, 300), (400, 407)], [0, 1, 2], SPEED_BPS)
-    assert cut[:3] == [(20, 160), (10, 110), (400, 407)]
-    assert cut[3:] == [(160, 200), (110, 300), (407, 407)]
-
-
 def test_directions_have_links_of_their_own_and_servers_share_the_worker_s() -> None:
     """Server 1 sends 40 beside server 0 from 20 on: until 100, when server 0 has 40 of 100 left."""
     graph, _ = job(Op(D, 100), Op(U, 100), Op(D, 40), Op(D, 30))
@@ -191,21 +180,6 @@ def test_directions_have_links_of_their_own_and_servers_share_the_worker_s() -> 
     recorded = [(0, 500), (0, 500), (20, 500), (30, 500)]
     cut = with_parsed(apart, recorded, [0, 1, 2, 3], {D: 1e6, U: 2e6})
     assert cut[:4] == [(0, 140), (0, 50), (20, 100), (30, 170)]
-
-
-def test_a_captured_transfer_of_one_server_lets_the_other_send() -> None:
-    """Server 0's first one was seen until 80, so its second one sends from 80 to 90."""
-    graph, _ = job(Op(D, 100), Op(D, 10), Op(D, 40))
-    apart = replace(graph, servers=(0, 0, 1))
-    cut = with_parsed(apart, [(0, 500), (1, 500), (0, 500)], [0, 1, 2], SPEED_BPS, {0: (5, 80)})
-    assert cut[:3] == [(5, 80), (1, 90), (0, 40)]
-
-
-def test_a_record_shorter_than_the_link_allows_leaves_no_parsing() -> None:
-    """The link is busy until 100 all the same: the second is sent at 150."""
-    graph, _ = job(Op(D, 100), Op(D, 50))
-    cut = with_parsed(graph, [(0, 90), (10, 170)], [0, 1], SPEED_BPS)
-    assert cut == [(0, 90), (10, 150), (90, 90), (150, 170)]
 
 
 def test_captured_packets_say_where_to_cut() -> None:
@@ -232,49 +206,8 @@ def test_the_receiver_parses_before_anything_else_goes_on(
     assert parsed.successors == ((1,), (4,), (), (), (2, 3))
 
 
-LONE, FIRST, SECOND, TOGETHER, GRADIENT = range(5)
-
-
-@pytest.mark.parametrize(
-    ("order", "expected"), [("tic", [FIRST, SECOND, LONE]), ("reverse", [LONE, SECOND, FIRST])]
-)
-def test_what_is_needed_with_others_comes_first_or_last(order: Order, expected: list[int]) -> None:
-    ranks = transfer_ranks(_profile(), order, seed=0)
-    assert ranks is not None
-    assert sorted([LONE, FIRST, SECOND], key=ranks.__getitem__) == expected
-
-
-def test_gradients_go_as_they_come() -> None:
-    ranks = transfer_ranks(_profile(), "tic", seed=0)
-    assert ranks is not None
-    assert len(ranks) == len(_profile().graph.names)
-    assert ranks[GRADIENT] == 0
-
-
-def test_random_orders_differ_by_seed_alone() -> None:
-    made = _profile()
-    assert len({transfer_ranks(made, "random", seed=seed) for seed in range(60)}) == 6
-    assert transfer_ranks(made, "random", 3) == transfer_ranks(made, "random", 3)
-
-
-def _profile() -> Profile:
-    operations = [
-        ("downlink", 8),
-        ("downlink", 8),
-        ("downlink", 8),
-        ("worker", None),
-        ("uplink", 8),
-    ]
-    edges = [(FIRST, TOGETHER), (SECOND, TOGETHER), (TOGETHER, GRADIENT)]
-    return profile(tables(operations, edges, [{i: (i, 1) for i in range(5)}]))
-
-
 GRAPH, _ = job(Op(D, 5), Op(W, 1, (0,)), Op(W, 1, (0,)), Op(P, 1, (1, 2)), Op(W, 1))
 INTERVALS = [(2, 10), (12, 30), (20, 40), (45, 50), (3, 5)]
-
-
-def test_inputs_are_there_when_the_last_of_them_ended() -> None:
-    assert ready_us(GRAPH, INTERVALS) == [2, 10, 10, 40, 3]
 
 
 @pytest.mark.parametrize(
@@ -327,9 +260,3 @@ def test_bad_edges(edge: tuple[int, int], message: str) -> None:
     row = pl.DataFrame([("profile-1", *edge)], schema=made.edges.schema, orient="row")
     with pytest.raises(BadInput, match=message):
         profile(replace(made, edges=pl.concat([made.edges, row])))
-
-
-def test_no_timings_at_all() -> None:
-    made = chain()
-    with pytest.raises(BadInput, match="0 of 3 traced steps lack some of the 0 timed operations"):
-        profile(replace(made, timings=made.timings.clear()))

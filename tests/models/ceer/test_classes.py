@@ -4,7 +4,6 @@ from models.ceer.classes import classify, cpu_operations, scaling
 from models.ceer.operation_times import median
 from models.ceer.operations import select_computation
 from tests.models.ceer.frames import observed, operation, step, steps
-from warehouse.records import BadInput
 
 ROWS = observed(
     operation("a", "Conv2D", 400.0, count=2),
@@ -29,11 +28,6 @@ def test_the_slowest_node_type_decides() -> None:
     assert classes.of("DecodeJpeg") == "cpu"
 
 
-@pytest.mark.parametrize(("us", "heavy"), [(533.3, True), (533.4, False)])
-def test_the_threshold_counts(us: float, heavy: bool) -> None:
-    assert ("Conv2D" in classify(ROWS, us).heavy) is heavy
-
-
 def test_the_list_of_cpu_operations_holds_what_no_gpu_computes() -> None:
     assert {"DecodeJpeg", "ParseExampleV2"} <= cpu_operations()
     assert not {"Conv2D", "Relu", "MatMul", "FusedBatchNormV3", "MaxPool"} & cpu_operations()
@@ -54,14 +48,6 @@ def test_medians_are_of_operations_not_of_rows() -> None:
     assert median(rows, ["Exp"]) is None
 
 
-def test_operators_that_include_others_are_not_summed() -> None:
-    host = operation("a", "aten::conv2d", 9.0, device="host")
-    gpu = operation("a", "aten::cudnn_convolution", 5.0, device="gpu")
-    assert select_computation(observed(host, gpu))["mean_us"].to_list() == [5.0]
-    with pytest.raises(BadInput, match=r"aten::conv2d on slow was timed on the host with"):
-        select_computation(observed(host))
-
-
 def test_kernels_add_up_to_the_operators_that_launched_them() -> None:
     shape = [[2, 3]]
     rows = observed(
@@ -75,19 +61,6 @@ def test_kernels_add_up_to_the_operators_that_launched_them() -> None:
     computation = select_computation(rows).select("type", "count", "mean_us").sort("mean_us").rows()
     # Two products of two kernels of 3 us and one of 5 each, and one of a single kernel.
     assert computation == [("Memset", 7.0, 1.0), ("aten::mm", 1.0, 8.0), ("aten::mm", 2.0, 11.0)]
-
-
-def test_launches_and_communication_are_not_computation() -> None:
-    rows = observed(
-        operation("a", "_MklNativeConv2D", 1.0, device="gpu"),
-        operation("a", "Conv2D", 2.0, device="host"),
-        operation("a", "DecodeJpeg", 3.0, device="host"),
-        operation("a", "Conv2D", 4.0, device="host", node="cpu"),
-        operation("a", "_Recv", 5.0),
-        operation("a", "CollectiveReduceV2", 6.0),
-    )
-    computation = select_computation(rows).select("type", "mean_us").sort("mean_us").rows()
-    assert computation == [("Conv2D", 1.0), ("DecodeJpeg", 3.0), ("Conv2D", 4.0)]
 
 
 def test_epochs_get_shorter_with_devices() -> None:

@@ -24,13 +24,6 @@ def test_a_convolution_s_work_is_counted_by_hand() -> None:
     assert convolution.inside == pytest.approx(10 * 10 * 10 / 1e9)
 
 
-def test_strides_and_valid_padding() -> None:
-    attributes = {"strides": [1, 2, 2, 1], "padding": "VALID"}
-    convolution = features("Conv2D", [[2, 5, 5, 3], [3, 3, 3, 4]], [[2, 2, 2, 4]], attributes)
-    assert (convolution.stride, convolution.padding) == (4.0, 0.0)
-    assert convolution.work == convolution.inside == pytest.approx(2 * 4 * 9 * 12 / 1e9)
-
-
 def test_gradients_of_a_convolution_multiply_as_often() -> None:
     image, kernel, out = [2, 6, 6, 3], [3, 3, 3, 7], [2, 6, 6, 7]
     forward = features("Conv2D", [image, kernel], [out], SAME)
@@ -42,13 +35,6 @@ def test_gradients_of_a_convolution_multiply_as_often() -> None:
         assert backward.work == pytest.approx(forward.work)
         assert backward.inside == pytest.approx(forward.inside)
         assert backward.filter == forward.filter
-
-
-def test_a_depthwise_convolution_has_one_filter_per_channel() -> None:
-    depthwise = features(
-        "DepthwiseConv2dNative", [[1, 4, 4, 6], [3, 3, 6, 1]], [[1, 4, 4, 6]], SAME
-    )
-    assert depthwise.work == pytest.approx(16 * 9 * 6 / 1e9)
 
 
 @pytest.mark.parametrize(
@@ -65,15 +51,6 @@ def test_products(
     multiplication = features(kind, [left, right], [product], {})
     assert multiplication.work == pytest.approx(work / 1e9)
     assert multiplication.filter == pytest.approx(4 * 12 * (5 if len(right) == 3 else 1) / 1e6)
-
-
-def test_pools_compare_each_window() -> None:
-    attributes = {"ksize": [1, 3, 3, 1], "strides": [1, 2, 2, 1], "padding": "VALID"}
-    forward = features("MaxPool", [[1, 7, 7, 2]], [[1, 3, 3, 2]], attributes)
-    inputs = [[1, 7, 7, 2], [1, 3, 3, 2], [1, 3, 3, 2]]
-    backward = features("MaxPoolGrad", inputs, [[1, 7, 7, 2]], attributes)
-    assert forward.work == backward.work == pytest.approx(18 * 9 / 1e9)
-    assert forward.stride == 4.0
 
 
 def test_scratch_space_of_normalizations_does_not_count() -> None:
@@ -93,11 +70,6 @@ def test_scratch_space_of_normalizations_does_not_count() -> None:
     assert backward[0].input == pytest.approx(4 * (512 + 24) / 1e6)
 
 
-def test_bytes_go_before_shapes() -> None:
-    relu = features("Relu", [[1000]], [[1000]], {}, input_bytes=2000, output_bytes=1000)
-    assert (relu.input, relu.output, relu.work) == (0.002, 0.001, 0.0)
-
-
 @given(
     side=st.integers(1, 9),
     size=st.integers(1, 9),
@@ -114,18 +86,6 @@ def test_the_padding_is_not_inside(side: int, size: int, stride: int, padded: bo
     assert 0 < convolution.inside <= convolution.work
     if not padded:
         assert convolution.inside == convolution.work
-
-
-def test_tables_are_read_row_by_row() -> None:
-    rows: list[tuple[str | int | None, ...]] = [("Relu", "[[2, 3]]", "[[2, 3]]", "{}", None, None)]
-    rows += [
-        ("Relu", None, None, None, 4000, None),
-        ("aten::add", "[[2], 1.0, []]", "[]", None, None, None),
-    ]
-    names = ["type", "inputs", "outputs", "attributes", "input_bytes", "output_bytes"]
-    kinds = dict(zip(names, [pl.String] * 4 + [pl.Int64] * 2, strict=True))
-    frame = table(pl.DataFrame(rows * 2, schema=kinds, orient="row"))
-    assert frame["input"].to_list() == pytest.approx([24e-6, 0.004, 8e-6] * 2)
 
 
 def test_what_is_no_shape_is_named() -> None:
@@ -172,26 +132,11 @@ def test_a_convolution_s_own_padding_is_outside() -> None:
     assert named_by_library == convolution
 
 
-@pytest.mark.parametrize(
-    ("mask", "times"), [("[False, True, True]", 1), ("[True, True, False]", 2)]
-)
-def test_a_gradient_of_both_is_twice_the_work(mask: str, times: int) -> None:
-    attributes = values("", "", "", "", STRIDES, PADDINGS, "[1, 1]", "False", "[0, 0]", "1", mask)
-    grown = [[2, 4, 4, 4], IMAGE, KERNEL, []]
-    gradient = pytorch_features("aten::convolution_backward", grown, [], attributes)
-    assert gradient.work == pytest.approx(times * 2 * 3 * 4 * 16 * 9 / 1e9)
-
-
 def test_products_and_lists_of_tensors() -> None:
     product = pytorch_features("aten::addmm", [[5], [2, 3], [3, 5], []], [[2, 5]], {})
     assert product.work == pytest.approx(30 / 1e9)
     joined = pytorch_features("aten::cat", [[[2, 3], [2, 5]], []], [[2, 8]], {})
     assert (joined.input, joined.output) == (64 / 1e6, 64 / 1e6)
-
-
-def test_what_was_not_recorded_leaves_sizes() -> None:
-    convolution = pytorch_features("aten::convolution", [IMAGE, KERNEL], [], {}, input_bytes=10**6)
-    assert (convolution.input, convolution.work) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize("dnn", ["squeezenet", "resnet18", "mobilenet"])

@@ -7,7 +7,7 @@ import pytest
 
 from models.ceer import fit as ceer_fit
 from models.ceer.fit import FittedCeer, explain_refusal, measured_steps, predictable_scenarios
-from models.ceer.operations import WORKS_ON, NetworkOperations, observed_operations
+from models.ceer.operations import WORKS_ON, NetworkOperations
 from networks import catalogue, extraction
 from networks.operation_graph import GraphOperation, OperationGraph
 from networks.own_model import OwnModel
@@ -36,14 +36,6 @@ def test_a_dnn_without_profile_is_forecast_from_its_graph(node_type: str, worker
     assert row["high"] == pytest.approx(row["value"], rel=1e-3)
 
 
-def test_operations_at_full_speed_count_as_at_the_share() -> None:
-    tables = study.tables(("c",), (1,))
-    rows = observed_operations(tables)
-    by_node = dict(rows.select("node_type", pl.col("count") * pl.col("mean_us") / 1e6).iter_rows())
-    for node_type, operations_s in by_node.items():
-        assert operations_s == pytest.approx(study.operations_s("c", node_type) / study.SHARE)
-
-
 def test_windows_and_repeated_runs_count_with_their_mean() -> None:
     tables = study.tables(("b",))
     steps = measured_steps(tables)
@@ -53,12 +45,6 @@ def test_windows_and_repeated_runs_count_with_their_mean() -> None:
         for node in ("fast", "slow")
         for k, link in ((1, None), (2, study.LINK_MBPS))
     ]
-
-
-def test_a_single_device_is_the_same_on_every_link() -> None:
-    scenarios = [study.scenario("d", "fast", 1, link) for link in (100.0, study.LINK_MBPS)]
-    value, other_value = model().predict(scenarios)["value"]
-    assert value == other_value
 
 
 @pytest.mark.parametrize(
@@ -81,16 +67,6 @@ def test_what_profiles_would_lack_is_known_before_they_are_made() -> None:
     for scenario in (study.scenario("g", "fast", 2), study.scenario("g", "slow", 3)):
         with pytest.raises(BadInput, match="expected steps of"):
             ceer_fit.check_measured(scenario, measured)
-
-
-def test_numbers_of_devices_between_those_measured_are_known() -> None:
-    measured = [study.scenario(dnn, "slow", workers) for dnn in "ab" for workers in (1, 2, 4)]
-    scenario = study.scenario("g", "slow", 3)
-    ceer_fit.check_measured(scenario, measured)
-    with pytest.raises(BadInput, match=r"3 device\(s\) at 200 Mb/s of any DNN, found 1 device"):
-        ceer_fit.check_measured(scenario, measured, between=False)
-    with pytest.raises(BadInput, match=r"5 device\(s\) at 200 Mb/s"):
-        ceer_fit.check_measured(study.scenario("g", "slow", 5), measured)
 
 
 def test_operations_that_no_profile_had_are_named() -> None:
@@ -164,32 +140,3 @@ def test_runs_of_a_users_model_are_no_part_of_a_fit() -> None:
         json.loads(text)["workload"]["dnn"] for text in predictable_scenarios(of_users)["canonical"]
     }
     assert kept and not any(dnn.startswith("own-") for dnn in kept)
-
-
-def test_other_runs_are_left_out() -> None:
-    tables = study.tables()
-    other = with_server()
-    tables["run"] = pl.concat(
-        [
-            tables["run"],
-            pl.DataFrame(
-                {"scenario_id": [other.scenario_id], "probe": ["tf_sync"], "run_id": ["other"]}
-            ),
-        ]
-    )
-    tables["scenario"] = pl.concat(
-        [
-            tables["scenario"],
-            pl.DataFrame(
-                {
-                    "scenario_id": [other.scenario_id],
-                    "canonical": [other.canonical_json()],
-                    "run_id": ["other"],
-                }
-            ),
-        ]
-    )
-    assert model(tables).parameters_json() == model().parameters_json()
-    alone = {name: frame.filter(pl.col("run_id") == "other") for name, frame in tables.items()}
-    with pytest.raises(BadInput, match="found none among 1 runs"):
-        ceer_fit.fit("tensorflow", None, alone)

@@ -38,13 +38,6 @@ def test_shapes_tell_the_kind(kind: str) -> None:
     assert named("aten::convolution", f"[{IMAGE}, {kernel}]", PAPER) == "aten::convolution"
 
 
-def test_other_operations_have_no_kind() -> None:
-    assert named("aten::mm", "[[2, 3], [3, 5]]") == "aten::mm"
-    assert named("Conv2D", f"[{IMAGE}, [1, 1, 32, 64]]") == "Conv2D"
-    for unclear in (None, "[", "[[2, 3, 8], [4, 3, 3]]", "7"):
-        assert named("aten::convolution", unclear) == "aten::convolution"
-
-
 def test_each_kind_takes_a_time_of_its_own() -> None:
     """Of equal images, grouped ones take ten times as long as those of single pixels."""
     us = {" (pointwise)": 1000.0, " (grouped)": 10_000.0}

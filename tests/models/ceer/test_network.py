@@ -31,16 +31,6 @@ def test_equal_operations_of_a_graph_are_counted() -> None:
     assert (network.dnn, network.batch_size, network.parameter_count) == ("new", 8, 100)
 
 
-def test_what_could_not_be_inferred_is_not_known() -> None:
-    shapeless = GraphOperation("a", "Tile", "[[0]]", "[[0]]", "{}", 0, 0, known=False)
-    graph = OperationGraph("new", 8, 32, 100, (shapeless,))
-    assert graph.unknown == ("a",)
-    row = operations_of_graph(graph).operations.row(0, named=True)
-    assert [row[name] for name in ("inputs", "outputs", "input_bytes", "output_bytes")] == [
-        None
-    ] * 4
-
-
 def tables(*run_ids: str) -> dict[str, pl.DataFrame]:
     """Return raw tables of runs of one scenario: two equal ReLUs, a product, a transfer."""
     operations, times = [], []

@@ -80,17 +80,6 @@ def test_operations_that_overlap_are_seen() -> None:
     assert paper.error > 100 * own.error
 
 
-def test_nothing_is_added_to_a_network_without_operations_where_that_predicts_best() -> None:
-    # One DNN was traced on a slow minute: a line takes what it took for a constant.
-    unlucky = pl.when(pl.col("dnn") == "a").then(0.02).otherwise(0.0)
-    rows = lines(0.0).with_columns(pl.col("overhead_s", "step_s") + unlucky)
-    (own,) = fit(rows, forms="own", relative=True)
-    assert own.intercept_s == own.per_operation_s == 0
-    assert own.per_parameter_s == pytest.approx(2e-9, rel=0.1)
-    (paper,) = fit(rows, forms="paper", relative=True)
-    assert paper.intercept_s > 0.002
-
-
 def test_steps_of_several_devices_add_a_line_to_what_one_takes() -> None:
     # S_1 is known of six DNNs, T_2 − T_1, 0.1 s and 9 ns per parameter, of three.
     rows = lines(0.0, -0.3)
@@ -108,32 +97,6 @@ def test_steps_of_several_devices_add_a_line_to_what_one_takes() -> None:
     (only,) = fit(rows_of_two, forms="own", relative=True)
     (paper,) = fit(rows_of_two, forms="paper", relative=True)
     assert only == paper, "nothing was measured on one device"
-
-
-def test_data_parallelism_on_one_device_adds_to_what_a_profiled_step_takes() -> None:
-    # Of six DNNs steps were profiled; three trained alone with gradients packed, 9 ns for each.
-    rows = lines(0.0, -0.3)
-    packed = rows.head(3).with_columns(
-        pl.col("overhead_s", "step_s") + 9e-9 * pl.col("parameter_count"),
-        distributed=pl.lit(True),
-    )
-    (line,) = fit(pl.concat([rows, packed]), forms="own", relative=True)
-    assert (line.devices, line.link_mbps, line.dnns) == (1, None, 3)
-    assert line.predict_s(10**8, 1.0) == pytest.approx(0.2 - 0.3 + 0.9)
-
-
-def test_no_device_makes_the_others_faster() -> None:
-    # What two add is 80 ns for each parameter beyond two millions; nobody measured fewer.
-    rows = lines(0.0).tail(4)
-    rows_of_two = rows.with_columns(
-        pl.col("overhead_s", "step_s") + 80e-9 * (pl.col("parameter_count") - 2e6),
-        devices=pl.lit(2, pl.Int64),
-        distributed=pl.lit(True),
-        link_mbps=pl.lit(100.0),
-    )
-    alone, together = fit(pl.concat([rows, rows_of_two]), forms="own", relative=True)
-    assert together.predict_s(3e6, 0.1) == pytest.approx(alone.predict_s(3e6, 0.1) + 0.08)
-    assert together.predict_s(1e6, 0.1) == alone.predict_s(1e6, 0.1)
 
 
 def ring(*devices: int, node_type: str = "slow", factor: float = 1.0) -> pl.DataFrame:
@@ -176,52 +139,6 @@ def test_gradients_that_travel_take_longer_where_messages_are_large() -> None:
         assert line.error == pytest.approx(0, abs=1e-6)
     _, *paper = fit(rows, forms="paper", relative=True)
     assert all(line.per_large_parameter_s == 0 for line in paper)
-
-
-def test_numbers_of_devices_between_those_measured_are_known() -> None:
-    _, *several = fit(ring(2, 4, 8), forms="own", relative=True)
-    assert [line.devices for line in several] == [2, 3, 4, 5, 6, 7, 8]
-    for line in several:
-        sent = (line.devices - 1) / line.devices
-        assert more_s(line, 10e6) == pytest.approx(10e6 * (2e-9 + 9e-9 * sent))
-    _, *paper = fit(ring(2, 4, 8), forms="paper", relative=True)
-    assert [line.devices for line in paper] == [2, 4, 8]
-
-
-def test_node_types_differ_by_a_factor_and_share_the_rest() -> None:
-    # Of the slower type, two DNNs were measured: too few for fits of its own.
-    few = ring(2, 3, node_type="tiny", factor=1.5).filter(pl.col("dnn").is_in(["a", "f"]))
-    fitted = fit(pl.concat([ring(2, 3, 4), few]), forms="own", relative=True)
-    slow, tiny = ({o.devices: o for o in fitted if o.node_type == n} for n in ("slow", "tiny"))
-    for k in (2, 3):
-        for parameters in (10e6, 60e6):
-            assert more_s(tiny[k], parameters) == pytest.approx(1.5 * more_s(slow[k], parameters))
-
-
-def test_one_dnn_tells_what_a_parameter_adds() -> None:
-    _, two = fit(ring(2).filter(pl.col("dnn") == "f"), forms="own", relative=True)
-    assert more_s(two, 32e6) == pytest.approx(32e6 * (2e-9 + 12e-9 / 2))
-    assert two.error is None
-
-
-def test_each_node_type_link_and_number_of_devices_has_its_own() -> None:
-    rows = lines()
-    more = pl.concat(
-        [
-            rows,
-            rows.with_columns(
-                devices=pl.lit(2, pl.Int64), distributed=pl.lit(True), link_mbps=pl.lit(100.0)
-            ),
-            rows.with_columns(
-                devices=pl.lit(2, pl.Int64), distributed=pl.lit(True), link_mbps=pl.lit(200.0)
-            ),
-            rows.with_columns(node_type=pl.lit("fast")),
-        ]
-    )
-    fitted = fit(more, forms="paper", relative=False)
-    assert sorted((line.node_type, line.devices, line.link_mbps or 0) for line in fitted) == [
-        *[("fast", 1, 0), ("slow", 1, 0), ("slow", 2, 100.0), ("slow", 2, 200.0)]
-    ]
 
 
 def test_what_cannot_be_fitted_is_named() -> None:

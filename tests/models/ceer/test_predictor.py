@@ -1,17 +1,12 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from models.ceer.operations import operations_of_profile
 from models.ceer.parameters import PAPER, Settings
 from models.ceer.predictor import Ceer, fit
 from tests.models.ceer.frames import MB, network, observed, operation, step, steps
 from warehouse.records import BadInput
 
-FEW = settings(max_examples=5)
-"""Each example fits twice."""
 DNNS = ("a", "b", "c", "d", "e", "f")
 
 
@@ -70,14 +65,6 @@ def test_a_step_is_operations_and_overhead() -> None:
     assert first["step_s"] == pytest.approx(0.004 + 0.00014 + 0.00001 + 0.021)
 
 
-def test_classes_are_those_of_the_slowest_node_type() -> None:
-    parameters = model().parameters
-    assert parameters.classes.slowest == "slow"
-    assert parameters.classes.heavy == ("Conv2D",)
-    assert parameters.classes.cpu == ("DecodeJpeg",)
-    assert parameters.dnns == DNNS
-
-
 def test_the_paper_takes_one_median_for_all_light_operations() -> None:
     paper = model(PAPER).parameters
     assert paper.light is not None
@@ -125,13 +112,6 @@ def test_unseen_operations_that_cannot_matter_leave_a_forecast() -> None:
     assert model().predict(more, ["slow"], devices=[1])["step_s"].to_list() == [None]
 
 
-def test_an_unseen_operation_that_cannot_be_heavy_takes_the_median() -> None:
-    small = operation("", "Tanh", 0, inputs=((MB // 10,),))
-    forecast = model().predict(network(small), ["slow"], devices=[1]).row(0, named=True)
-    assert forecast["unseen"] == []
-    assert forecast["light_s"] == pytest.approx(50e-6)
-
-
 def test_intervals_widen_with_what_was_left_out() -> None:
     noisy = [
         row | {"mean_us": row["mean_us"] * (1.2 if row["dnn"] in "ace" else 0.8)} for row in rows()
@@ -146,29 +126,6 @@ def test_intervals_widen_with_what_was_left_out() -> None:
     inner = fit(operations=observed(*noisy), steps=steps(*measured()), settings=narrow)
     half = inner.predict(new).row(0, named=True)
     assert row["low_s"] < half["low_s"] < half["high_s"] < row["high_s"]
-
-
-def test_one_dnn_gives_no_interval() -> None:
-    few = fit(operations=observed(*rows()[:6]), steps=steps(*measured()[:4]))
-    forecast = few.predict(network(operation("", "Conv2D", 0))).row(0, named=True)
-    assert forecast["step_s"] is not None
-    assert (forecast["low_s"], forecast["high_s"]) == (None, None)
-
-
-@given(scale=st.floats(1, 4))
-@FEW
-def test_a_slower_machine_is_slower_by_as_much(scale: float) -> None:
-    new = network(operation("", "Conv2D", 0), operation("", "DecodeJpeg", 0))
-    slower_settings = Settings(threshold_us=500 * scale)
-    usual, slower = model().predict(new), model(slower_settings, scale).predict(new)
-    assert slower["step_s"].to_list() == pytest.approx([scale * s for s in usual["step_s"]])
-
-
-def test_a_profiled_step_can_be_asked_for_as_a_network() -> None:
-    profile = observed(*(row for row in rows() if (row["dnn"], row["node_type"]) == ("b", "slow")))
-    new = operations_of_profile(profile, "b", 8, 4_000_000)
-    step_s = model().predict(new, ["slow"], devices=[1])["step_s"][0]
-    assert step_s == pytest.approx(measured()[4]["step_s"])
 
 
 def test_a_heavy_operation_of_unknown_size_is_refused() -> None:

@@ -64,20 +64,6 @@ def test_work_decides_where_sizes_do_not() -> None:
     assert fitted(frame, forms="paper").form not in ("work", "work and sizes")
 
 
-def test_a_constant_is_preferred_to_a_line_that_is_no_better() -> None:
-    constant = fitted(points([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [9.0, 9.0, 9.0, 9.0, 9.0, 9.0]))
-    assert constant.form == "constant"
-    assert constant.coefficients_us == pytest.approx((9,))
-    assert constant.r_squared is None
-
-
-def test_of_two_operations_the_larger_takes_longer_even_if_it_did_not() -> None:
-    two = points([1.0, 4.0], [30.0, 25.0], dnns=1)
-    assert fitted(two).form == "proportional"
-    assert fitted(two).predict_us(at(input=8.0)) > fitted(two).predict_us(at(input=4.0))
-    assert fitted(two, forms="paper").form == "constant"
-
-
 def test_errors_are_of_dnns_that_were_left_out() -> None:
     constant = fitted(points([1.0] * 3, [10.0, 10.0, 40.0], dnns=3), weights="equal")
     # The mean of the two others: 25 for 10, 25 for 10, 10 for 40.
@@ -99,12 +85,6 @@ def test_what_never_varied_is_not_extrapolated(count: int) -> None:
     assert (constant.form, constant.terms) == ("constant", ("1",))
     assert constant.predict_us(at(input=8.0)) == pytest.approx([100 / 3])
     assert (constant.error is None) == (count == 1)
-
-
-def test_how_often_an_operation_runs_is_its_weight() -> None:
-    frame = points([1.0, 1.0], [10.0, 40.0], dnns=2)
-    often = frame.with_columns(pl.Series("count", [2.0, 1.0]))
-    assert fitted(often, weights="equal").predict_us(at(input=1.0)) == pytest.approx([20])
 
 
 @given(
@@ -130,14 +110,6 @@ def test_no_prediction_is_negative_and_none_falls_with_size(
     assert Regression.model_validate_json(regression.canonical_json()) == regression
 
 
-@pytest.mark.parametrize("weights", ["relative", "balanced", "equal"])
-def test_next_to_nothing_has_no_slope(weights: str) -> None:
-    regression = fitted(points([0.0, 5e-324, 1e-200], [1e6, 0.0, 1e6]), weights=weights)
-    small_us, large_us = (regression.predict_us(at(input=size)) for size in (1.0, 1e4))
-    assert np.isfinite(large_us).all()
-    assert small_us == pytest.approx(large_us)
-
-
 ONES = np.ones(3)
 WEIGHTS: tuple[Weights, ...] = ("equal", "balanced", "relative")
 
@@ -157,20 +129,6 @@ def test_errors_relative_to_the_prediction_leave_sums_as_they_are() -> None:
     times = 3 * sizes[:, 0] * np.array([0.9, 1.0, 1.1])
     assert solve(sizes, times, ONES, "relative") == pytest.approx([3.0])
     assert solve(sizes, times, ONES, "equal")[0] > 3.29
-
-
-@given(us=st.lists(st.floats(10, 1e5), min_size=3, max_size=9))
-def test_balanced_errors_leave_the_sum_as_it_was(us: list[float]) -> None:
-    design = np.array([[1.0 + i] for i in range(len(us))])
-    solved = solve(design, np.array(us), np.ones(len(us)), "balanced")
-    assert (design @ solved).sum() == pytest.approx(sum(us))
-
-
-def test_terms_that_cannot_be_told_apart_have_a_sum() -> None:
-    same = np.column_stack([np.arange(1.0, 5.0)] * 2)
-    coefficients = refit(same, same[:, 0] * 6, np.ones(4), "equal")
-    assert coefficients.sum() == pytest.approx(6)
-    assert (coefficients >= 0).all()
 
 
 @given(

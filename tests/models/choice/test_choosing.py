@@ -8,16 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.choice.limits import (
-    FORGIVEN,
     LIMITS,
     Limits,
     Outcome,
-    Relaxation,
     exceeded_limits,
     keeps_limits,
     least_of,
-    needed_relaxations,
-    objective_key,
     relaxations,
 )
 from models.choice.offers import pareto_front, preferred_prices, prices_in_one_region
@@ -51,17 +47,6 @@ def test_each_limit_is_of_its_own_amount() -> None:
     )
 
 
-def test_what_a_forecast_needs_is_enough_for_it() -> None:
-    needed = Made(Outcome(3600 * 0.1, 0.3, 3.0))
-    assert keeps_limits(Limits(deadline_s=0.1 * 3600, budget_usd=0.1 + 0.2, usd_per_hour=3), needed)
-    assert not keeps_limits(Limits(deadline_s=360 / FORGIVEN**2), needed)
-
-
-def test_of_equals_the_other_objective_decides() -> None:
-    assert objective_key("time", 1.0, 2.0) == (1.0, 2.0)
-    assert objective_key("cost", 1.0, 2.0) == (2.0, 1.0)
-
-
 @given(OPTIONS)
 def test_a_front_has_what_nothing_beats(options: list[Made]) -> None:
     front = [
@@ -76,11 +61,6 @@ def test_a_front_has_what_nothing_beats(options: list[Made]) -> None:
             other != place and other[0] <= place[0] and other[1] <= place[1] for other in places
         )
     )
-
-
-def test_of_equal_options_the_key_decides() -> None:
-    three = [Made(Outcome(1.0, 1.0, hourly)) for hourly in (3.0, 2.0, 4.0)]
-    assert pareto_front(three, key=lambda option: option.outcome) == [three[1]]
 
 
 @given(OPTIONS, BOUNDS)
@@ -101,18 +81,6 @@ def test_each_relaxation_admits_a_choice_and_no_smaller_one_does(
             assert any(keeps_limits(enough, option) for option in options)
             assert not any(keeps_limits(short, option) for option in options)
             assert keeps_limits(enough, by_limit[limit].option)
-
-
-def test_needs_are_what_is_exceeded() -> None:
-    option = Made(Outcome(3.0, 2.0, 1.0))
-    assert needed_relaxations(Limits(deadline_s=1.0, budget_usd=2.0), option) == [
-        Relaxation("deadline_s", 1.0, 3.0, option)
-    ]
-    assert (
-        needed_relaxations(Limits(), option)
-        == needed_relaxations(Limits(deadline_s=1.0), None)
-        == []
-    )
 
 
 WHEN = datetime(2030, 1, 1, tzinfo=UTC)

@@ -7,17 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.choice.overheads import Overheads, daly, expected_duration, young_s
-
-
-def test_without_failures_launch_and_loading_come_once() -> None:
-    duration = expected_duration(Overheads(launch_s=150, load_s=30), 0)
-    assert (duration.time_s(1000), duration.checkpoint_every_s) == (1180, None)
-
-
-def test_without_failures_checkpoints_take_their_share() -> None:
-    duration = expected_duration(Overheads(launch_s=0, checkpoint_s=10, checkpoint_every_s=100), 0)
-    assert duration.time_s(1000) == pytest.approx(1100)
+from models.choice.overheads import daly, young_s
 
 
 def test_young_s_interval_is_the_one_of_his_paper() -> None:

@@ -1,11 +1,7 @@
 """Prices of some of an instance's devices by the paper's examples, and regrets by hand."""
 
-from math import inf
-
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from models.choice.limits import Limits, Minimize
 from models.choice.pro_rata import Instance, pro_rata, regrets
@@ -81,29 +77,3 @@ def test_regret_is_against_the_measured_best() -> None:
             "most powerful": 8.568 / 3.06 - 1,
         }
     )
-
-
-def test_a_choice_that_breaks_a_limit_is_infinitely_regretted() -> None:
-    budget = Limits(budget_usd=8.0)
-    late = regrets(options(HOURS, HOURS | {("P3", 3): 0.9}), "time", budget)
-    assert late["forecast"] == ("3 P3", inf)
-    nothing = regrets(options({("P3", 4): 0.9}, {("P3", 4): 0.6}), "time", budget)
-    assert nothing["forecast"] == (None, inf)
-    never = regrets(options(HOURS, HOURS), "time", Limits(budget_usd=0.1))
-    assert never["forecast"] == (None, 0.0)
-    unknown = regrets(options(HOURS, {("G4", 1): 5.0}), "time", budget)
-    assert unknown["forecast"] == ("3 P3", None)
-
-
-@given(
-    st.lists(st.floats(0.01, 100), min_size=3, max_size=3),
-    st.one_of(st.none(), st.floats(0.5, 400)),
-    st.sampled_from(["time", "cost"]),
-)
-def test_who_knows_the_truth_regrets_nothing(
-    hours: list[float], limit: float | None, minimize: Minimize
-) -> None:
-    known = dict(zip([("P3", 1), ("G4", 1), ("P2", 3)], hours, strict=True))
-    found = regrets(options(known, known), minimize, Limits(budget_usd=limit))
-    assert found["forecast"][1] == 0
-    assert all(of is None or of >= -1e-12 for _, of in found.values())

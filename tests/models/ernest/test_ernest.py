@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models import ernest
-from models.ernest import ERNEST, ERNEST_POOLED
+from models.ernest import ERNEST
 from tests.models.predictddl import study
 from warehouse.records import BadInput
 from warehouse.requirements import Refusal
@@ -28,13 +28,12 @@ def spread(weights: np.ndarray, rows: np.ndarray) -> float:
 
 
 def test_its_design_is_about_as_good_as_any_on_a_grid_for_its_cost() -> None:
-    machines, images, budget = (1, 2, 4), (2, 4), 0.5
-    points = list(product(machines, images))
+    points, budget = list(product(ernest.MACHINES, (2, 4))), ernest.BUDGET
     rows = np.array([ernest.terms(*point) for point in points])
     rows = rows / np.linalg.norm(rows, axis=0)
     cost = np.array([count * each for count, each in points], float)
     cost = cost / cost.sum()
-    weights = ernest.weights(machines, images, budget)
+    weights = ernest.weights(points)
     assert weights @ cost <= budget + 1e-6
     grid = [
         np.array(candidate)
@@ -43,7 +42,7 @@ def test_its_design_is_about_as_good_as_any_on_a_grid_for_its_cost() -> None:
     ]
     best = min(spread(candidate, rows) for candidate in grid)
     assert spread(weights, rows) <= best * 1.001
-    assert set(ernest.choose_experiments(machines, images, budget)) == {
+    assert set(ernest.design(4)) == {
         point for point, weight in zip(points, weights, strict=True) if weight > 0.1
     }
 
@@ -84,9 +83,3 @@ def test_each_type_of_a_mix_has_its_own_batch() -> None:
     together, *each = fitted.predict([mix, *alone])["value"]
     assert together == max(each)
     assert each[0] != pytest.approx(each[1], rel=0.01)
-
-
-def test_pooled_it_says_the_same_of_every_network() -> None:
-    fitted = ERNEST_POOLED.fit(study.raw_tables())
-    values = fitted.predict([study.scenario("ant", 2, 4), study.scenario("dog", 2, 4)])["value"]
-    assert values[0] == values[1] > 0

@@ -92,15 +92,3 @@ def test_kinds_are_compared_on_networks_that_did_not_choose_their_settings(
         known, as_published.size_features, kinds=("linear",)
     ).parameters.chosen
     assert by_kind["linear"] == alone
-
-
-def test_two_networks_are_enough_to_compare_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without one of them, nothing tells which settings are best: the first are taken."""
-    grid = {"kernel": ("rbf",), "C": (1.0, 10.0), "gamma": (0.05,), "epsilon": (0.1,)}
-    monkeypatch.setitem(GRIDS, "svr", grid)
-    known = study.known(names=("ant", "bee"))
-    made = PublishedRegressors.fit(known, as_published.size_features, kinds=("linear", "svr"))
-    assert {best_of_kind.kind for best_of_kind in made.parameters.best_of_kinds} == {
-        "linear",
-        "svr",
-    }

@@ -38,15 +38,6 @@ def test_shipped_types() -> None:
         dataset("cifar10")
 
 
-def test_digits_are_scaled_as_when_the_shipped_embedder_was_trained() -> None:
-    """In 32 bits, all at once; equal bits."""
-    from sklearn.datasets import load_digits
-
-    pixels = load_digits().images[:, None].astype(np.float32)
-    scaled = (pixels - pixels.mean()) / float(pixels.std())
-    assert np.array_equal(everything(digits()), scaled)
-
-
 def test_bytes_stay_bytes_and_are_scaled_by_the_batch() -> None:
     """Tiny-ImageNet in 32 bits has 4.9 GB."""
     pixels = np.random.default_rng(0).integers(0, 256, (50, 3, 8, 8)).astype(np.uint8)

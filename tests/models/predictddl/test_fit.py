@@ -8,9 +8,9 @@ import pytest
 
 from models.predictddl import fit, model
 from models.predictddl.fit import ForecastSteps, HostTransfer, PredictDDL
-from models.predictddl.model import LinearWork, WorkModel
+from models.predictddl.model import WorkModel
 from models.predictddl.observations import ObservedStep
-from models.predictddl.residuals import REGRESSORS, GaussianProcess, RunFeatures
+from models.predictddl.residuals import REGRESSORS
 from models.predictddl.training_set import TrainingSet
 from models.predictddl.work import TERMS, Work
 from models.system import NotCovered
@@ -42,24 +42,6 @@ def test_the_work_of_a_graph_is_counted_by_hand() -> None:
     assert (work.convolved, work.normalized, work.nodes) == (60, 20, 4)
 
 
-def test_coefficients_that_are_drawn_a_little_to_zero_forecast_what_was_planted() -> None:
-    chance = np.random.default_rng(0)
-    planted = np.where(np.arange(len(TERMS)) % 3 == 0, 2.0, 0.0)
-    terms = [chance.uniform(0.1, 1, (1, len(TERMS))) for _ in range(200)]
-    steps_s = np.array([float((term @ planted)[0]) for term in terms])
-    linear = LinearWork.fit(terms, steps_s)
-    assert (linear.coefficients >= 0).all()
-    assert linear.coefficients[planted > 0].min() > 3 * linear.coefficients[planted == 0].max()
-    forecast = np.array([linear.step_s(term) for term in terms])
-    assert np.abs(forecast / steps_s - 1).mean() < 0.06
-
-
-def test_of_a_mix_the_slowest_group_counts() -> None:
-    linear = LinearWork(np.ones(len(TERMS)))
-    fast, slow = np.full(len(TERMS), 0.1), np.full(len(TERMS), 0.2)
-    assert linear.step_s(np.array([fast, slow])) == pytest.approx(0.2 * len(TERMS))
-
-
 def test_a_linear_model_says_closed_form_steps_again() -> None:
     known = study.known()
     scenarios = study.scenarios(workers=(3,))
@@ -67,42 +49,6 @@ def test_a_linear_model_says_closed_form_steps_again() -> None:
     np.testing.assert_allclose(
         np.exp(log_steps), [study.step_s(scenario) for scenario in scenarios], rtol=0.1
     )
-
-
-def test_intervals_of_a_gaussian_process_hold_planted_effects() -> None:
-    """Runs of a network err alike: intervals of new networks are as wide as these effects."""
-    chance = np.random.default_rng(1)
-    effects = chance.normal(0, 0.3, 40)
-    names = np.repeat([f"n{place}" for place in range(40)], 5).astype(object)
-    kinds = np.repeat(chance.normal(size=(40, 3)), 5, axis=0)
-    rows = RunFeatures(names, kinds, chance.normal(size=(200, 2)))
-    left = np.repeat(effects, 5) + chance.normal(0, 0.02, 200)
-    seen = np.arange(200) < 150
-    process = GaussianProcess(rows.taken(seen), left[seen])
-    mean, deviation = process.predict(rows.taken(~seen))
-    scores = (left[~seen] - mean) / deviation
-    assert 0.5 < np.sqrt((scores**2).mean()) < 2
-    again, sure = process.predict(rows.taken(seen))
-    assert np.abs(again - left[seen]).mean() < 0.03
-    assert sure.mean() < deviation.mean() / 3
-
-
-def test_seen_and_unseen_networks_have_a_regressor_each(answer: PredictDDL) -> None:
-    assert answer.answered_by(study.scenario("ant", 3, 8)) == "predictddl"
-    assert answer.answered_by(study.scenario("bat", 3, 8)) == answer.parameters.answers
-    known = answer.predict([study.scenario("ant", 3, 8)]).row(0, named=True)
-    assert known["low"] <= known["value"] <= known["high"]
-    assert known["value"] == pytest.approx(study.step_s(study.scenario("ant", 3, 8)), rel=0.1)
-
-
-def test_where_each_network_has_a_twin_of_another_family_known_ones_have_forecasts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(fit, "REGRESSORS", {"none": REGRESSORS["none"]})
-    twins = PredictDDL.fit(study.known(("ant", "axe", "bee", "bat", "cow", "cat")))
-    assert 0 < twins.parameters.far < 1e-5
-    scenarios = [study.scenario("ant", 3, 8), study.scenario("bird", 3, 8)]
-    assert twins.predict(scenarios)["value"].null_count() == 0
 
 
 def test_beyond_families_left_out_intervals_widen_with_the_distance(answer: PredictDDL) -> None:
@@ -142,36 +88,6 @@ def test_on_a_type_without_steps_intervals_are_those_of_types_left_out(
     )
     row = lucky.predict([study.scenario("ant", 2, 4, "other")]).row(0, named=True)
     assert np.log(row["high"] / row["low"]) / 2 == pytest.approx(halves["ant", "slow"])
-
-
-def test_of_steps_on_one_type_nothing_tells_how_wrong_another_is() -> None:
-    known = study.known()
-    fast = known.without(lambda run: run.scenario.worker_groups[0].node_type == "slow")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fit, "REGRESSORS", {"none": REGRESSORS["none"]})
-        fitted = PredictDDL.fit(fast)
-    row = fitted.predict([study.scenario("ant", 2, 4, "slow")]).row(0, named=True)
-    assert row["value"] > 0
-    assert (row["low"], row["high"]) == (None, None)
-    assert fitted.predict([study.scenario("ant", 2, 4, "fast")])["low"].is_not_null().all()
-
-
-def test_networks_with_one_run_each_have_the_interval_of_families_left_out() -> None:
-    """Before, their interval was one deviation of what the model was fitted to."""
-    one_each = study.known().without(
-        lambda run: run.scenario != study.scenario(run.scenario.workload.dnn, 2, 4)
-    )
-    assert model.by_run(one_each, model.fit_with("none")) is None
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fit, "REGRESSORS", {"none": REGRESSORS["none"]})
-        fitted = PredictDDL.fit(one_each)
-    families = sorted(one_each.names)
-    score = model.by_family(one_each, families, model.fit_with("none")).quantile_score()
-    assert fitted.parameters.scores["seen"] == score
-    row = fitted.predict([study.scenario("ant", 4, 8)]).row(0, named=True)
-    _, deviation = WorkModel.fit(one_each, "none").forecast([study.scenario("ant", 4, 8)])
-    half = np.log(row["high"] / row["low"]) / 2
-    assert half == pytest.approx(score * deviation[0])
 
 
 def test_a_network_far_from_all_is_refused_with_what_to_measure(answer: PredictDDL) -> None:
@@ -221,30 +137,9 @@ def test_the_best_answers_for_families_left_out(
         assert row["value"] == pytest.approx(study.step_s(unseen) * np.exp(error))
 
 
-def left_out(*errors: float) -> model.HeldOutRuns:
-    """Return errors of families with three runs each."""
-    each = np.repeat(np.array(errors), 3)
-    names = np.repeat([f"f{place}" for place in range(len(errors))], 3).astype(object)
-    return model.HeldOutRuns(each, np.ones(len(each)), names)
-
-
-def test_better_in_the_mean_is_not_surely_better() -> None:
-    own, other = left_out(0.1, 0.1, 0.1, 0.1), left_out(0.05, 0.05, 0.05, 0.6)
-    assert own.mean_error < other.mean_error
-    assert not own.surely_below(other)
-    assert own.surely_below(left_out(0.2, 0.3, 0.2, 0.2))
-    assert not own.surely_below(own)
-
-
 def test_one_family_is_not_enough() -> None:
     with pytest.raises(BadInput, match="networks of two families or more, found only ant;"):
         PredictDDL.fit(study.known(("ant",)))
-
-
-def test_a_more_complicated_regressor_has_to_be_clearly_better() -> None:
-    tried = {"none": left_out(0.10), "trees": left_out(0.099)}
-    assert model.choose_regressor(tried) == "none"
-    assert model.choose_regressor({**tried, "trees": left_out(0.05)}) == "trees"
 
 
 def test_graphs_of_the_moment_do_not_stay(answer: PredictDDL) -> None:
@@ -299,17 +194,6 @@ def test_planted_differences_are_found_and_intervals_hold() -> None:
     assert times == pytest.approx(np.exp(PLANTED), rel=0.1)
 
 
-def test_a_step_tells_most_of_its_own_network() -> None:
-    step = ForecastSteps(np.array(["a"], dtype=object), np.array([[0.5, 0.5]]), np.array([0.2]))
-    moved = HostTransfer(step, np.array([0.4]))
-    same, sure = moved.predict(step)
-    other, unsure = moved.predict(
-        ForecastSteps(np.array(["b"], dtype=object), step.parts, step.deviations)
-    )
-    assert 0.4 > same[0] > other[0] > 0
-    assert sure[0] < unsure[0]
-
-
 def elsewhere(scenario: Scenario) -> Scenario:
     """Return training on nodes of that name on another host."""
     nodes = tuple(
@@ -361,14 +245,3 @@ def test_a_few_steps_correct_what_other_hosts_tell() -> None:
     widths = [row["high"] / row["low"] for row in rows.values()]
     assert widths == sorted(widths, reverse=True)
     assert rows[3]["low"] < true_s < rows[3]["high"]
-
-
-def test_one_family_of_another_host_is_not_learned_from() -> None:
-    of_ant = known(*[slower(scenario) for scenario in study.scenarios()]).without(
-        lambda run: (
-            run.scenario.worker_groups[0].node_type.endswith("@5e1f5e1f")
-            and run.scenario.workload.dnn != "ant"
-        )
-    )
-    assert not of_ant.is_moved
-    assert of_ant.source is of_ant

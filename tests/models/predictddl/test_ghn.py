@@ -1,7 +1,6 @@
 """The compiled traversal beside PyTorch's, closed forms of tiny graphs, and shortest paths."""
 
 from pathlib import Path
-from random import Random
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from torch import nn
 
 from models.predictddl.ghn import SHAPES, SIZE, Embedder, cosine_distance, lengths_of
 from models.predictddl.hypernetwork import Hypernetwork
-from models.predictddl.random_networks import draw
 from models.predictddl.systems import load_shipped_embedder
 from networks.kept_graphs import keep_in
 from networks.primitives import PRIMITIVES, Primitive, PrimitiveGraph
@@ -52,13 +50,6 @@ def test_compiled_states_are_those_of_pytorch(
     np.testing.assert_allclose(apart, together, atol=2e-6)
 
 
-def test_networks_that_training_draws_have_states_alike(hypernetwork: Hypernetwork) -> None:
-    network = draw(Random(5), image_channels=1, image_size=8, classes=10)
-    with torch.no_grad():
-        expected = hypernetwork.states([network.graph]).numpy()
-    np.testing.assert_allclose(hypernetwork.embedder().states(network.graph), expected, atol=2e-6)
-
-
 def constant(gate: float, **values: float) -> Embedder:
     """Return parameters of 0 but some of one value; the update gate has a bias of its own."""
     parameters = {
@@ -67,14 +58,6 @@ def constant(gate: float, **values: float) -> Embedder:
     }
     parameters["gru.bias_ih"][SIZE : 2 * SIZE] = gate
     return Embedder(parameters)
-
-
-def test_a_lone_node_is_updated_twice() -> None:
-    """With an update gate of 1/2 and a candidate of 0, each pass halves a state."""
-    embedder = constant(0.0, embed=0.8)
-    states = embedder.states(graph_of(["conv"], []))
-    np.testing.assert_allclose(states, np.full((1, SIZE), 0.2), rtol=1e-6)
-    np.testing.assert_allclose(embedder.embedding(graph_of(["conv"], [])), np.full(SIZE, 0.2))
 
 
 def test_messages_come_along_edges_and_by_the_length_of_paths() -> None:
@@ -101,15 +84,6 @@ def test_paths_are_the_shortest(graph: PrimitiveGraph) -> None:
         best = np.minimum(best, best[:, [middle]] + best[[middle], :])
     expected = np.where(np.isfinite(best), best, 0)
     assert np.array_equal(lengths_of(graph), expected)
-
-
-@settings(max_examples=30, deadline=None)
-@given(graph=graphs(), seed=st.integers(0, 100))
-def test_what_a_name_or_a_size_is_changes_no_embedding(graph: PrimitiveGraph, seed: int) -> None:
-    embedder = Embedder.untrained(seed)
-    other = PrimitiveGraph("y", 64, graph.nodes, graph.edges, 9)
-    assert np.array_equal(embedder.embedding(graph), embedder.embedding(other))
-    assert cosine_distance(embedder.embedding(graph), embedder.embedding(other)) < 1e-6
 
 
 def test_an_embedder_is_what_its_file_says(tmp_path: Path) -> None:

@@ -20,21 +20,6 @@ def with_pointwise(parts: Mapping[str, float]) -> dict[str, dict[str, float]]:
     return by_type
 
 
-def test_a_scenario_that_several_runs_brought_is_observed_once() -> None:
-    tables = raw_tables()
-    once = observed_steps(tables)
-    twice = pl.concat([tables["scenario"]] * 2)
-    assert observed_steps({**tables, "scenario": twice}) == once
-
-
-def test_runs_without_single_pixels_say_what_they_said() -> None:
-    tables = raw_tables()
-    by_type = capabilities(tables)
-    assert by_type == {name: pytest.approx(rates) for name, rates in MEASURED.items()}
-    assert of_node(FAST, by_type).pointwise_part == 1
-    assert of_node(group("unheard_of", 1), {}).pointwise_part == 1
-
-
 def test_types_of_other_hosts_are_types_of_their_own() -> None:
     tables = raw_tables([scenario("ant", 2, 4)])
     other = pl.col("run_id") == "of-slow"
@@ -67,14 +52,6 @@ def test_a_scenario_of_two_hosts_is_two() -> None:
     assert far.scenario.worker_groups[0].node_type == "fast@5e1f5e1f"
 
 
-def test_a_type_without_single_pixels_has_the_mean_part_of_others() -> None:
-    by_type = with_pointwise({"fast": 0.2, "slow": 0.8})
-    assert of_node(FAST, by_type).pointwise_part == pytest.approx(0.2)
-    assert of_node(group("other", 1), by_type).pointwise_part == pytest.approx(0.4)
-    slow_only = with_pointwise({"slow": 0.5})
-    assert of_node(FAST, slow_only).pointwise_part == pytest.approx(0.5)
-
-
 def test_single_pixels_image_by_image_count_at_their_own_speed() -> None:
     """Below 16 images on one thread; that one term alone changes, and by the part."""
     case = scenario("ant", 2, 4)
@@ -87,11 +64,3 @@ def test_single_pixels_image_by_image_count_at_their_own_speed() -> None:
     ratios = dict(zip(TERMS, slower / plain.clip(1e-30), strict=True))
     assert ratios.pop("pointwise") == pytest.approx(4)
     assert {name for name, ratio in ratios.items() if ratio not in (0, 1)} == set()
-
-
-def test_groups_of_channels_count_as_others() -> None:
-    case = scenario("ant", 2, 4)
-    work = Work.of(graphs([("ant", 32)])["ant", 32])
-    grouped = Work(**{**vars(work), "dense": 0.0, "grouped": work.dense})
-    values = [terms(which, case, FAST, of_node(FAST, MEASURED), 1e8) for which in (work, grouped)]
-    assert values[0].tolist() == values[1].tolist()

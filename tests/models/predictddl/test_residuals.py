@@ -3,21 +3,7 @@
 import numpy as np
 import pytest
 
-from models.predictddl.residuals import GaussianProcess, RunFeatures, TwoLevelTrees
-
-
-def test_a_search_that_leaves_what_numbers_can_say_goes_on_from_where_they_can() -> None:
-    """Before, a covariance of no finite numbers ended a fit."""
-    rows = RunFeatures(
-        np.repeat(np.arange(10), 2),
-        np.random.default_rng(0).normal(size=(20, 3)),
-        np.tile([[1.0], [2.0]], (10, 1)),
-    )
-    for size in (1.0, 1e150):
-        process = GaussianProcess(rows, size * np.sin(np.arange(20)))
-        mean, deviation = process.predict(rows)
-        assert np.isfinite(mean).all()
-        assert (deviation > 0).all()
+from models.predictddl.residuals import RunFeatures, TwoLevelTrees
 
 
 def test_trees_learn_a_threshold_that_networks_share() -> None:

@@ -9,10 +9,9 @@ from models.srift.allreduce_samples import (
     AlphaBeta,
     Hardware,
     Line,
-    features,
     fit_alpha_beta,
 )
-from models.srift.boosting import Floats, Grid, Label, Weights, folds
+from models.srift.boosting import Grid, Label, folds
 from warehouse.records import BadInput
 
 MTU = 1500
@@ -91,13 +90,6 @@ def test_a_tree_is_told_from_a_ring() -> None:
     assert line.hop_s == pytest.approx(1e-3)
 
 
-def test_tiny_buffers_say_little_of_the_link() -> None:
-    rows = probes("slow", noise=0.0).filter(pl.col("size_bytes") == 4).with_columns(seconds=1e-3)
-    (line,) = fit_alpha_beta(rows, clusters("slow")).lines.values()
-    assert line.hop_s >= 0
-    assert line.link_Bps > 0
-
-
 @pytest.fixture(scope="module")
 def learned() -> LearnedBandwidth:
     return fit(probes("slow", "fast"), clusters("slow", "fast"), HARDWARE, GRID)
@@ -143,14 +135,6 @@ def test_a_grid_is_refused_beforehand_that_cannot_be_fitted_to(
         fit(rows, clusters("slow"), HARDWARE, GRID)
 
 
-def test_of_unknown_links_a_grid_is_refused_only_if_no_mtu_would_do() -> None:
-    check_grid([9000, 9001], [2], [1], None)
-    with pytest.raises(BadInput, match="up to the MTU of 9216"):
-        check_grid([10_000, 20_000], [2], [1], None)
-    with pytest.raises(BadInput, match="above the MTU of 1500"):
-        check_grid([4, 1024], [2], [1], None)
-
-
 def test_the_split_is_at_the_mtu(learned: LearnedBandwidth) -> None:
     assert learned.small.settings.loss == "reg:pseudohubererror"
     assert learned.large.settings.loss == "reg:squarederror"
@@ -184,19 +168,6 @@ def test_a_ratio_goes_on_where_trees_stop() -> None:
     assert error("logarithm") > 1
 
 
-def test_a_mix_is_known_by_its_members(learned: LearnedBandwidth) -> None:
-    mixed = learned.table(("fast", "slow"), np.array([4]), SIZES)
-    assert (mixed > 0).all()
-    probed = fit(probes("slow", "fast+slow"), clusters("slow", "fast+slow"), HARDWARE, GRID)
-    assert probed.names[1] == ("M60", "M60+T4")
-    assert probed.mtu_bytes == {"slow": MTU, "fast": MTU}
-
-
-def test_features_of_a_mix() -> None:
-    values = features(("fast", "slow"), HARDWARE)
-    assert values == (None, "M60+T4", None, 1, 16, 122, 10)
-
-
 def test_no_configuration_is_on_both_sides() -> None:
     groups = np.array([7, 7, 3, 9, 3, 5, 7, 1])
     tests = list(folds(groups, 3, seed=0))
@@ -222,28 +193,3 @@ def test_no_configuration_is_on_both_sides() -> None:
 def test_bad_tables(change: dict[str, pl.Expr | pl.Series], message: str) -> None:
     with pytest.raises(BadInput, match=message):
         fit(probes("slow").with_columns(**change), clusters("slow"), HARDWARE, GRID)
-
-
-def test_nobody_was_alone() -> None:
-    rows = probes("slow").with_columns(concurrent=pl.lit(2))
-    with pytest.raises(BadInput, match="no all-reduce was alone"):
-        fit_alpha_beta(rows, clusters("slow"))
-
-
-def test_weights_of_seconds_predict_the_mean_time() -> None:
-    """Every other transfer takes ten times as long: the mean is 5.5 times, of bandwidth 0.55."""
-    fast = probes("slow", noise=0.0)
-    slow = fast.with_columns(
-        pl.col("trial") + 3, pl.col("seconds") * 10, pl.col("bus_bandwidth_Bps") / 10
-    )
-    grid = Grid(labels=("bandwidth",), depths=(8,), learning_rates=(0.5,), rounds=(100,), folds=3)
-
-    def ratio(weights: Weights) -> Floats:
-        settings = grid.model_copy(update={"weights": (weights,)})
-        model = fit(pl.concat([fast, slow]), clusters("slow"), HARDWARE, settings)
-        ranks, sizes = np.array([2, 4]), SIZES[SIZES > MTU]
-        cells = ("slow",), ranks, sizes
-        return AlphaBeta(lines=LINES).table(*cells) / model.table(*cells)
-
-    np.testing.assert_allclose(ratio("seconds"), 5.5, rtol=0.05)
-    np.testing.assert_allclose(ratio("equal"), 1 / 0.55, rtol=0.05)

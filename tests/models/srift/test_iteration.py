@@ -8,18 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.srift.allreduce_samples import AlphaBeta, Line
-from models.srift.exchange import Buckets
 from models.srift.iteration import (
     Configuration,
     ConfigurationGroup,
     Performance,
     expected_maximum,
     simulate,
-    world_size,
 )
 from tests.models.srift.performances import node, performances, rated, step_time_s
-from warehouse.records import BadInput
 
 RATES = rated(a=100.0, b=50.0)
 
@@ -84,58 +80,6 @@ def test_stragglers_stretch_both_passes() -> None:
     stretch = 1 + 0.1 * 0.5641895835
     assert iteration.forward_s == pytest.approx(stretch)
     assert iteration.backward_s == pytest.approx(2 * stretch)
-
-
-def test_devices_of_one_node_use_no_link() -> None:
-    inside = replace(
-        NETWORK,
-        nodes={"a": node(1.0, 2.0, ready=(1.0, 0.5), link_Bps=1.0, devices=2)},
-    )
-    configuration = Configuration(groups=(group("a", 1, 2),))
-    assert world_size(inside, configuration) == 2
-    assert simulate(inside, configuration).exchange_s == pytest.approx(2 + 600 / 100)
-
-
-def test_bandwidth_is_that_of_the_next_power_of_two() -> None:
-    """600 and 200 bytes go as fast as 1024 and 256: hops of 1 s, twice 1 for two ranks."""
-    hops = replace(NETWORK, bandwidth=AlphaBeta(lines={"a": Line(hop_s=1.0, link_Bps=256.0)}))
-    iteration = simulate(hops, Configuration(groups=(group("a", 2, 1),)))
-    assert iteration.exchange_s == pytest.approx(2 + 600 / (1024 / (2 + 4)))
-
-
-def test_all_reduces_may_slow_the_backward_pass() -> None:
-    """Twice as slow from 1 s on, while 200 bytes take 200 s: the last second takes two.
-
-    600 bytes from 3 s on take 600 s. With nothing to send the pass is not slowed.
-    """
-    slow = replace(NETWORK, bandwidth=rated(a=1.0), slowdown=1.0)
-    iteration = simulate(slow, Configuration(groups=(group("a", 2, 1),)))
-    assert iteration.exchange_s == pytest.approx(3 + 600)
-    only_last = replace(slow, layer_bytes=(0, 200))
-    iteration = simulate(only_last, Configuration(groups=(group("a", 2, 1),)))
-    assert iteration.exchange_s == pytest.approx(1 + 200)
-    quick = replace(only_last, bandwidth=rated(a=400.0))
-    iteration = simulate(quick, Configuration(groups=(group("a", 2, 1),)))
-    assert iteration.exchange_s == pytest.approx(2.25)
-    assert iteration.step_time_s == pytest.approx(1 + 2.25)
-    assert step_time_s(slow, group("a", 1, 1)) == 3
-
-
-def test_layers_that_are_executed_sometimes_move_less() -> None:
-    rare = replace(NETWORK, probability=(0.5, 1.0))
-    iteration = simulate(rare, Configuration(groups=(group("a", 2, 1),)))
-    assert iteration.exchange_s == pytest.approx(2 + 300 / 100)
-
-
-def test_buckets_wait_for_their_last_gradient() -> None:
-    bucketed = replace(NETWORK, buckets=Buckets(first_bytes=700, bytes=700))
-    iteration = simulate(bucketed, Configuration(groups=(group("a", 2, 1),)))
-    assert iteration.exchange_s == pytest.approx(2 + 800 / 100)
-
-
-def test_a_batch_that_fits_no_device() -> None:
-    with pytest.raises(BadInput, match=r"b: a batch of 9 is 9 for each of 1 device\(s\), which"):
-        step_time_s(NETWORK, group("b", 1, 9))
 
 
 @given(performances())

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from models.srift.latency import Gradients, Latency, PiecewiseLinear, fit, fit_gradients
@@ -22,23 +20,6 @@ def test_three_segments_and_their_continuation() -> None:
     assert CURVE(12).shape == ()
     falling = PiecewiseLinear(batch_sizes=(1, 2), seconds=(3.0, 1.0))
     assert falling(4) == 0.0
-
-
-@given(
-    st.lists(st.integers(1, 1000), min_size=2, max_size=4, unique=True),
-    st.floats(1e-4, 1.0),
-    st.floats(0.0, 1.0),
-    st.lists(st.integers(1, 2000), min_size=1),
-)
-def test_a_straight_line_stays_one(
-    points: list[int], alpha: float, beta: float, asked: list[int]
-) -> None:
-    """Equation (1) everywhere, beyond the samples too."""
-    points.sort()
-    line = PiecewiseLinear(
-        batch_sizes=tuple(points), seconds=tuple(alpha * point + beta for point in points)
-    )
-    np.testing.assert_allclose(line(asked), alpha * np.array(asked) + beta, rtol=1e-6)
 
 
 def compute(rows: Sequence[tuple[int, int, float, float, float | None]]) -> pl.DataFrame:
@@ -87,17 +68,6 @@ def test_a_slow_minute_is_no_straggling() -> None:
     assert deviation is not None
     expected = ((6 * 0.2**2 + 1.8**2) / 7 / 2) ** 0.5
     assert deviation(1) == pytest.approx(expected), "the step between them counts once"
-
-
-def test_of_what_scatters_only_a_share_may_be_straggling() -> None:
-    rows = [(size, trial, 1.0, 1.0 + 0.1 * trial, 0.0) for size in (1, 2) for trial in (0, 1)]
-    latency = fit(compute(rows))
-    half = latency.straggling(0.5)
-    assert half.scale(2) == pytest.approx(0.5 * latency.scale(2))
-    assert half.straggler_scale == pytest.approx(0.5 * latency.straggler_scale)
-    assert half.forward == latency.forward
-    plain = Latency(forward=latency.forward, backward=latency.backward, straggler_scale=0.3)
-    assert plain.straggling(0.5).scale(1) == pytest.approx(0.15)
 
 
 def test_bad_tables() -> None:

@@ -70,7 +70,7 @@ def test_it_finds_what_trying_everything_finds(
         same = by_label[str(result.choice.configuration)]
         assert result.choice.step_time_s == pytest.approx(same.step_time_s, rel=1e-9)
         assert result.choice.cost_usd == pytest.approx(same.cost_usd, rel=1e-9)
-    assert bool(result.relaxations) == (not feasible)
+    assert bool(result.relaxations) == (bool(known) and not feasible)
 
 
 @given(st.data(), performances(), BATCHES)
@@ -137,14 +137,6 @@ def labels(job: Job, *offered: Offer) -> str | None:
     return choice.configuration.label if choice else None
 
 
-def test_time_is_bought_and_cost_is_waited_for() -> None:
-    """Eight samples in 4 s: fast nodes hold two each, slow ones one, and are cheaper."""
-    offered = (offer("fast", 9.0, 4), offer("slow", 1.0, 2))
-    job = Job(global_batch=8, iterations=100, minimize="time")
-    assert labels(job, *offered) == "3 fast@2 + 2 slow@1"
-    assert labels(job.model_copy(update={"minimize": "cost"}), *offered) == "2 slow@4"
-
-
 def test_limits_bind_whatever_is_minimised() -> None:
     """100 iterations: 1 fast@4 beside 2 slow@2 take 800 s of 11 $/h, 2 slow@4 1600 s of 2 $/h."""
     offered = (offer("fast", 9.0, 4), offer("slow", 1.0, 2))
@@ -158,14 +150,6 @@ def test_limits_bind_whatever_is_minimised() -> None:
     assert choice is not None
     assert choice.configuration.label == "2 slow@4"
     assert (choice.time_s, choice.cost_usd) == pytest.approx((1600.0, 1600 * 2 / 3600))
-
-
-def test_of_equal_times_the_cheaper_market() -> None:
-    job = Job(global_batch=4, iterations=1, minimize="time")
-    result = optimize(TWO, (offer("fast", 9.0, 4), offer("fast", 3.0, 4, "spot")), job)
-    assert result.choice is not None
-    (group,) = result.choice.configuration.groups
-    assert (group.market, group.count, group.batch_size) == ("spot", 4, 1)
 
 
 def test_what_was_stopped_says_so() -> None:

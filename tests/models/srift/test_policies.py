@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.choice.limits import Job
-from models.choice.offers import Offer, ProposedNodes
-from models.srift import policies
-from models.srift.iteration import Configuration, ConfigurationGroup, Performance
+from models.choice.offers import Offer
+from models.srift.iteration import Performance
 from models.srift.optimizer import optimize, pareto_front
 from models.srift.policies import optimize_eagerly, propose
 from models.srift.predictor import Srift, fit
@@ -171,31 +170,3 @@ def test_types_without_profile_and_batches_that_fit_nowhere_are_left_out(srift: 
     assert labels(srift, job(global_batch=4096)) == []
     unknown = scenario(group("fast"), link_mbps=300.0)
     assert list(propose(srift, unknown, job(), BOTH)) == []
-
-
-def test_a_batch_is_that_of_a_device(srift: Srift) -> None:
-    """Two devices of a node have half of its samples each."""
-    pairs = EACH.model_copy(
-        update={"strategy": EACH.strategy.model_copy(update={"devices_per_node": 2})}
-    )
-    (proposal, *_) = propose(srift, pairs, job(), BOTH[:1])
-    assert proposal == (ProposedNodes(1, "fast", 32),) or proposal == (
-        ProposedNodes(2, "fast", 16),
-    )
-    performance = srift.performance(NetworkKey.of(pairs), pairs.link_mbps).with_devices(2)
-    nodes = [
-        ConfigurationGroup(
-            node_type=nodes.node_type, count=nodes.count, batch_size=2 * nodes.batch_size
-        )
-        for nodes in proposal
-    ]
-    assert srift.interval(performance, Configuration(groups=tuple(nodes)))[0] > 0
-
-
-def test_of_many_as_many_as_can_be_asked_about(
-    srift: Srift, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    everything = labels(srift, job())
-    assert len(everything) > 2
-    monkeypatch.setattr(policies, "MOST", 2)
-    assert labels(srift, job()) == [everything[0], everything[-1]]

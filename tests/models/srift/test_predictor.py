@@ -1,14 +1,11 @@
 """From all profile runs of a study to step times: closed forms, and what was never profiled."""
 
-import numpy as np
 import polars as pl
 import pytest
 
-from models.predictddl.observations import ObservedStep
-from models.srift.boosting import Grid
 from models.srift.exchange import Buckets
 from models.srift.parameters import Settings
-from models.srift.predictor import Srift, fit, training_factor
+from models.srift.predictor import Srift, fit
 from models.srift.profiles import NetworkKey
 from tests.models.srift import study
 from tests.models.srift.study import LAYERS, SPEEDS_MBPS, group, scenario, seconds
@@ -17,7 +14,6 @@ from warehouse.records import BadInput, Scenario, Strategy, TrainingWorkload
 EXACT = Settings(
     bandwidth="alpha_beta", buckets=None, streams=None, slowdown=False, model_error=0.0
 )
-GRID = Grid(depths=(4,), rounds=(60,), folds=4)
 
 
 @pytest.fixture(scope="module")
@@ -90,30 +86,6 @@ def test_only_the_measured_share_of_scatter_is_straggling() -> None:
     assert scales[0] > 0
 
 
-def test_trees_come_near_the_formula(exact: Srift) -> None:
-    learned = fit(study.tables(), Settings(grid=GRID, buckets=None, streams=None))
-    assert learned.parameters.places == ("fast@200", "fast@400", "slow@200", "slow@400")
-    scenarios = [
-        scenario(group("fast", workers), dnn=dnn, link_mbps=speed)
-        for workers in (2, 4, 6)
-        for dnn in LAYERS
-        for speed in SPEEDS_MBPS
-    ]
-    forecasts, true = learned.predict(scenarios), exact.predict(scenarios)
-    errors = np.abs(forecasts["value"].to_numpy() / true["value"].to_numpy() - 1)
-    assert errors.max() < 0.15
-    assert (forecasts["low"] < forecasts["value"]).all()
-    assert (forecasts["value"] < forecasts["high"]).all()
-
-
-def test_the_largest_batch_is_the_one_that_was_searched(exact: Srift) -> None:
-    nodes = exact.performance(NetworkKey("alexnet", 64), 400.0).nodes
-    assert {name: node.max_batch for name, node in nodes.items()} == study.LARGEST
-    assert {name: node.link_Bps for name, node in nodes.items()} == {"fast": 5e7, "slow": 5e7}
-    with pytest.raises(BadInput, match="slow: a batch of 17 is 17"):
-        exact.predict([scenario(group("slow", 2), batch_size=17)])
-
-
 def unprofiled() -> dict[str, Scenario]:
     """Return scenarios that cannot be predicted, by what is said of them."""
     redefined = group("fast", 2).model_copy(update={"cpu_share": 0.5})
@@ -144,26 +116,6 @@ def test_what_was_never_profiled_is_refused(exact: Srift, message: str) -> None:
         exact.predict([unprofiled()[message]])
 
 
-def test_a_node_type_without_all_reduces_trains_alone_only() -> None:
-    tables = study.tables()
-    seen = tables["cluster_node"].filter(pl.col("node_type") == "fast")["run_id"]
-    mixed = tables["cluster_node"].filter(pl.col("node_type") == "slow")["run_id"]
-    only_fast = pl.col("run_id").is_in(seen.filter(~seen.is_in(mixed.to_list())).to_list())
-    tables["allreduce"] = tables["allreduce"].filter(only_fast)
-    model = fit(tables, EXACT)
-    assert step_s(model, scenario(group("slow"))) > 0
-    with pytest.raises(BadInput, match="no all-reduce was probed on slow@200, only on fast@200"):
-        model.predict([scenario(group("slow", 2))])
-
-
-@pytest.mark.parametrize("name", ["compute", "allreduce", "link"])
-def test_an_empty_table_is_refused(name: str) -> None:
-    tables = study.tables()
-    tables[name] = tables[name].clear()
-    with pytest.raises(BadInput, match="has no rows of these profile runs"):
-        fit(tables, EXACT)
-
-
 def alone_s(batch_size: int, node_type: str = "fast") -> float:
     """Return what the profile of the made-up study says of a step of one node."""
     return batch_size * 3 * study.SECONDS[node_type] + 0.1
@@ -182,24 +134,3 @@ def test_ratios_of_one_node_count_as_their_geometric_mean() -> None:
         model.predict([slow])["value"] for model in (fit(study.tables(), EXACT), paced_model)
     )
     assert paced == pytest.approx(1.1**1.5 * plain)
-
-
-def test_exchanges_keep_theirs() -> None:
-    """What data-parallel training adds to a step of one node stays as it was probed."""
-    paced = fit(study.tables((scenario(group("fast")), 1.5 * alone_s(8))), EXACT)
-    plain = fit(study.tables(), EXACT)
-    added = []
-    for model in (plain, paced):
-        alone, four = model.predict([scenario(group("fast")), scenario(group("fast", 4))])["value"]
-        added.append(four - alone)
-    assert added[1] == pytest.approx(added[0], rel=0.05)
-
-
-def test_what_has_no_profile_says_nothing() -> None:
-    networks = fit(study.tables(), EXACT).parameters.networks
-    unknown = [
-        ObservedStep(scenario(group("fast"), dnn="vgg11"), 1.0),
-        ObservedStep(scenario(group("other")), 1.0),
-    ]
-    assert training_factor(unknown, networks) == 1
-    assert training_factor([], networks) == 1

@@ -6,7 +6,6 @@ import pytest
 from models.srift.allreduce_samples import AlphaBeta, Line
 from models.srift.iteration import Configuration, ConfigurationGroup, Performance, simulate
 from models.srift.profiles import NetworkTables, link_Bps, profile
-from warehouse.records import BadInput
 
 BANDWIDTH = AlphaBeta(lines={"a": Line(hop_s=0.0, link_Bps=100.0)})
 
@@ -56,17 +55,6 @@ def test_what_was_fitted_can_be_simulated() -> None:
     assert network.nodes["a"].max_batch == 8
 
 
-def test_what_follows_the_last_gradient_is_no_part_of_the_backward_pass() -> None:
-    """Gradients are there after 0.25 and 0.5 of the pass: the other half waits for the exchange."""
-    plain = tables()
-    early = plain.layer_times.with_columns(pl.col("gradient_ready") / 2)
-    node = profile({"a": plain._replace(layer_times=early)}).nodes["a"]
-    assert node.ready == (1.0, 0.5)
-    assert node.latency.backward(2) == pytest.approx(2.0)
-    # Of 2 s for each sample, with batches of 1, 2, 4 and 8, in the mean.
-    assert node.latency.update_s == pytest.approx((1 + 2 + 4 + 8) / 4)
-
-
 def test_the_link_s_capacity() -> None:
     """Two flows carry 90 + 30 and 80 + 40, more than one; the slower direction counts."""
     rows = links(
@@ -82,8 +70,3 @@ def test_the_link_s_capacity() -> None:
     )
     assert link_Bps(rows) == 120.0
     assert link_Bps(rows.filter(pl.col("direction") == "uplink", pl.col("flows") == 2)) == 60.0
-
-
-def test_bad_profiles() -> None:
-    with pytest.raises(BadInput, match="b and a profiled networks of other layers"):
-        profile({"a": tables(), "b": tables(gradient_bytes=4)})

@@ -32,16 +32,6 @@ def test_of_what_was_profiled_the_nearest_to_the_paper_s_four_count(
     assert batch_sizes(*there) == sampled
 
 
-def test_each_run_is_sampled_by_itself() -> None:
-    rows = pl.DataFrame({"run_id": ["a"] * 4 + ["b"] * 3, "batch_size": [1, 2, 3, 9, 1, 2, 3]})
-    assert select_published_batches(rows).group_by("run_id").len().sort("run_id")[
-        "len"
-    ].to_list() == [
-        3,
-        3,
-    ]
-
-
 def test_it_asks_for_neither_slowdown_nor_training_and_for_nothing_that_srift_does_not() -> None:
     two_nodes = scenario(group("fast", 2))
     needs, published = SRIFT.requires(two_nodes), SRIFT_PAPER.requires(two_nodes)

@@ -136,12 +136,9 @@ def test_choice_and_alternatives_follow_from_the_candidates(
     # Half of 150 seconds of launching to twice as many: who is faster by less is no faster.
     alike = [candidate for candidate in kept if candidate["time_s"]["value"] <= least_s + 150]
     fastest = min(alike, key=lambda candidate: candidate["cost_usd"]["value"])
-    assert fastest in (answer["choice"], *answer["alternatives"])
+    assert {fastest["key"], answer["choice"]["key"]} <= {*answer["front"]}
     hurried = answered(stepcast, minimize="time")
     assert hurried["choice"]["time_s"] == fastest["time_s"]
-    assert answer["choice"]["key"] in [
-        candidate["key"] for candidate in (hurried["choice"], *hurried["alternatives"])
-    ]
     # Logarithms of ratios are normal: an interval is as far below as above.
     choice = answer["choice"]
     assert "left out of its fit" in choice["past_errors"]
@@ -216,7 +213,7 @@ def test_spot_nodes_whose_prices_were_collected_may_be_lost(
     words = " ".join(stepcast(*options(*given)).out.split())
     (lost,) = re.findall(r"The choice loses a node with a probability of (\S+) %\.", words)
     choice = answer["choice"]
-    rate = answer["preemptions_per_node_hour"]["p3.2xlarge"]["rate"]
+    rate = answer["preemptions_per_node_hour"]
     hours = choice["workers"] * choice["time_s"]["value"] / 3600
     assert float(lost) == pytest.approx(100 * (1 - exp(-rate * hours)), rel=0.1)
 
