@@ -63,21 +63,18 @@ class Evidence:
     Attributes:
         rows: of query time_ratios.
         late: the level that intervals are needed at.
-        other_day: whether training is on another day than profiles, as whatever is recommended.
     """
 
     rows: pl.DataFrame
     late: float | None
-    other_day: bool = True
 
     def errors(self, system: str, split: str, metric: str) -> PastSystemErrors:
         """Return what past errors say of a forecast of a system, that far from what its fit saw.
 
         Those count of other days at this distance; else of other days at any distance; else those
         of the same day at this distance, widened; else a default, of a system that nobody judged.
-        There have to be enough for an interval. Where training is on the day of the profiles, those
-        of the same day count first, as they are. Of a host with few steps or none only
-        errors of such forecasts tell; where there are too few, there are none, and no default.
+        There have to be enough for an interval. Of a host with few steps or none only errors of
+        such forecasts tell; where there are too few, there are none, and no default.
         """
         of_system = self.rows.filter(system=system, metric=metric)
         of_split = of_system.filter(split=split)
@@ -85,11 +82,15 @@ class Evidence:
         known = [(of_split, distance)] + (
             [(of_system, "any distance")] if split not in _ELSEWHERE else []
         )
-        for is_other in (True, False) if self.other_day else (False, True):
+        for is_other in (True, False):
             for rows, where in known:
                 values = _values(rows, is_other)
                 if len(values) >= self._needed:
-                    return self._known(values, where, is_other)
+                    day, factor = (
+                        ("other days", 1.0) if is_other else ("same day, widened", WIDENED)
+                    )
+                    ratios = widen_ratios(values, factor, f"{where}, {day}, n = {len(values)}")
+                    return PastSystemErrors(ratios, (False, ratios.spread))
         if split in _ELSEWHERE:
             ratios = Ratios(values=(), basis=f"no evidence: too few forecasts of {distance} judged")
             return PastSystemErrors(ratios, (True, ratios.spread))
@@ -97,14 +98,6 @@ class Evidence:
         return PastSystemErrors(
             normal_ratios(ACROSS_DAYS * sqrt(pi / 2), basis), (True, ACROSS_DAYS)
         )
-
-    def _known(self, values: Sequence[float], where: str, is_other: bool) -> PastSystemErrors:
-        day = "other days" if is_other else "same day"
-        if self.other_day and not is_other:
-            ratios = widen_ratios(values, WIDENED, f"{where}, {day}, widened, n = {len(values)}")
-        else:
-            ratios = Ratios(values=tuple(values), basis=f"{where}, {day}, n = {len(values)}")
-        return PastSystemErrors(ratios, (False, ratios.spread))
 
     @property
     def _needed(self) -> int:
@@ -146,7 +139,7 @@ def interval_level(late: float | None) -> float:
     return min(late or _LEVEL, _LEVEL)
 
 
-def _values(rows: pl.DataFrame, is_other_day: bool) -> Sequence[float]:
+def _values(rows: pl.DataFrame, is_other_day: bool) -> tuple[float, ...]:
     apart = pl.col("hours_apart") >= HOURS_APART
     return tuple(rows.filter(apart if is_other_day else ~apart)["ratio"].to_list())
 

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from math import exp
+from typing import Any
 
 import polars as pl
 
@@ -81,24 +82,6 @@ def _load(text: str, tables: Tables, embedding: Embedding = load_shipped_embedde
     return PredictDDL(training_set_of(tables, embedding), Parameters.model_validate_json(text))
 
 
-def _fit_published(
-    embedding: Embedding,
-    of_network: OfNetwork,
-    kinds: tuple[str, ...],
-    named: bool,
-    tables: Tables,
-) -> PublishedRegressors:
-    known = training_set_of(tables, embedding)
-    return PublishedRegressors.fit(known, of_network, kinds=kinds, named=named)
-
-
-def _load_published(
-    embedding: Embedding, of_network: OfNetwork, named: bool, text: str, tables: Tables
-) -> PublishedRegressors:
-    parameters = as_published.Parameters.model_validate_json(text)
-    return PublishedRegressors(training_set_of(tables, embedding), of_network, named, parameters)
-
-
 class _LogLinear:
     """A regression of logarithms as a fitted system; it is fitted again when it is loaded."""
 
@@ -119,24 +102,25 @@ class _LogLinear:
         return "{}"
 
 
-def _published(
-    embedding: Embedding,
-    of_network: OfNetwork,
-    kinds: tuple[str, ...] = ("polynomial", "linear", "svr", "mlp"),
-    named: bool = False,
-) -> tuple[Callable[[Tables], FittedSystem], Callable[[str, Tables], FittedSystem]]:
-    fit = partial(_fit_published, embedding, of_network, kinds, named)
-    return fit, partial(_load_published, embedding, of_network, named)
-
-
 def _variant(
     name: str,
     what: str,
     in_words: str,
-    functions: tuple[Callable[[Tables], FittedSystem], Callable[[str, Tables], FittedSystem]],
+    embedding: Embedding,
+    of_network: OfNetwork,
     version: str = "2",
+    **choice: Any,
 ) -> System:
-    fit, load = functions
+    """Return a system of published regressors; `choice` goes to `PublishedRegressors.fit`."""
+
+    def fit(tables: Tables) -> FittedSystem:
+        return PublishedRegressors.fit(training_set_of(tables, embedding), of_network, **choice)
+
+    def load(text: str, tables: Tables) -> FittedSystem:
+        parameters = as_published.Parameters.model_validate_json(text)
+        known = training_set_of(tables, embedding)
+        return PublishedRegressors(known, of_network, choice.get("named", False), parameters)
+
     return replace(
         PREDICTDDL,
         name=name,
@@ -200,31 +184,40 @@ PAPER = _variant(
     "predictddl_paper",
     "Baseline: PredictDDL as published, GHN-2's embedding into the best of four regressors.",
     "PredictDDL as published",
-    _published(load_shipped_embedder, as_published.embedding),
+    load_shipped_embedder,
+    as_published.embedding,
 )
 UNTRAINED = _variant(
     "predictddl_untrained",
     "As predictddl_paper, with a graph hypernetwork of random parameters.",
     "PredictDDL, untrained",
-    _published(random_embedder, as_published.embedding),
+    random_embedder,
+    as_published.embedding,
 )
 HISTOGRAM = _variant(
     "predictddl_histogram",
     "As predictddl_paper, with counts of primitives instead of an embedding.",
     "counts of operations",
-    _published(random_embedder, as_published.histogram),
+    random_embedder,
+    as_published.histogram,
 )
 BLACK_BOX = _variant(
     "black_box",
     "Baseline: linear regression on the network's name and the cluster (Figs. 1 and 2).",
     "black box",
-    _published(random_embedder, as_published.no_features, kinds=("linear",), named=True),
+    random_embedder,
+    as_published.no_features,
+    kinds=("linear",),
+    named=True,
     version="1",
 )
 GRAY_BOX = _variant(
     "gray_box",
     "Baseline: as black_box, with numbers of layers and parameters (Figs. 1, 2 and 6).",
     "gray box",
-    _published(random_embedder, as_published.size_features, kinds=("linear",), named=True),
+    random_embedder,
+    as_published.size_features,
+    kinds=("linear",),
+    named=True,
     version="1",
 )

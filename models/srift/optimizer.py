@@ -222,13 +222,14 @@ def find_relaxations(
 
     if alone := relaxations(job, least):
         return tuple(alone)
-    ends = ("deadline_s", best("time", Limits())), ("budget_usd", best("cost", Limits()))
-    return tuple(
+    fastest, cheapest = best("time", Limits()), best("cost", Limits())
+    ends = [
         needed
-        for limit, option in ends
+        for limit, option in (("deadline_s", fastest), ("budget_usd", cheapest))
         for needed in needed_relaxations(job, option)
         if needed.constraint == limit
-    )
+    ]
+    return tuple(ends or needed_relaxations(job, fastest))
 
 
 # What more money buys: the configurations than which none is both faster and cheaper.

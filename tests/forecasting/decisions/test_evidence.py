@@ -27,9 +27,9 @@ def rows(
     )
 
 
-def basis(*some: pl.DataFrame, other_day: bool = True) -> str:
+def basis(*some: pl.DataFrame) -> str:
     """Return what an answer rests on."""
-    evidence = Evidence(pl.concat(some), 0.1, other_day)
+    evidence = Evidence(pl.concat(some), 0.1)
     return evidence.errors("srift", "held_out_dnn", "step_time_s").ratios.basis
 
 
@@ -49,12 +49,6 @@ def test_then_the_same_day_widened() -> None:
     ratios = evidence.errors("srift", "held_out_dnn", "step_time_s").ratios
     assert ratios.high(0.1) == pytest.approx(exp(WIDENED * log(1.3)))
     assert ratios.low(0.1) == pytest.approx(exp(WIDENED * log(0.8)))
-
-
-def test_on_the_day_of_profiles_errors_of_that_day_count_as_they_are() -> None:
-    same = rows(NINE, hours=1)
-    assert basis(same, rows(NINE), other_day=False) == "held out dnn, same day, n = 9"
-    assert basis(rows(NINE), other_day=False) == "held out dnn, other days, n = 9"
 
 
 @pytest.mark.parametrize(
