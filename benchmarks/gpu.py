@@ -42,7 +42,7 @@ from models.gpu_step.measurements import (
 from models.gpu_step.memory import peak_memory
 from models.gpu_step.public_measurements import read_measurements
 from models.gpu_step.scaling import OPTIMIZER_SHARE, Scaling, judged_sources
-from models.srift.exchange import Allreduce, exchange_s, wire_factor
+from models.srift.exchange import exchange_s, wire_factor
 from warehouse.home import CHECKOUT
 from warehouse.records import BadInput
 from warehouse.sets import kept_runs, kept_tables, sets_below
@@ -539,12 +539,9 @@ def _srift_as_published(scaling: Scaling, known: Collectives) -> float:
     backward_s = scaling.fewest_s * (1 - OPTIMIZER_SHARE) * BACKWARD_SHARE
     wire_bytes = sizes_bytes * wire_factor(scaling.more.ranks)
     bus_Bps = wire_bytes / known.all_reduce_s(sizes_bytes, scaling.more)
-    todo = [
-        Allreduce(*map(float, each))
-        for each in zip(ready * backward_s, wire_bytes, bus_Bps, strict=True)
-    ]
     cap_Bps = scaling.more.network_bps if scaling.more.nodes > 1 else inf
-    end_s = exchange_s(todo, cap_Bps)
+    todo = (each[None] for each in (ready * backward_s, wire_bytes, bus_Bps))
+    end_s = float(exchange_s(*todo, np.array([cap_Bps]))[0])
     return (scaling.fewest_s + max(end_s - backward_s, 0.0)) / scaling.more_s - 1
 
 

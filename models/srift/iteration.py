@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from models.srift.exchange import (
-    Allreduce,
     Buckets,
-    Event,
     Transfers,
-    exchange,
+    exchange_s,
     power_of_two,
     transfers,
     wire_factor,
@@ -169,15 +167,12 @@ class Iteration:
         update_s: its update.
         exchange_s: end of the last all-reduce, after the backward pass began; with a slowdown, of
             the backward pass too.
-        events: starts and finishes of all-reduces, on the same clock; `transfer` counts in the
-            order of `Performance.transfers` of the slowest node type.
     """
 
     forward_s: float
     backward_s: float
     update_s: float
     exchange_s: float
-    events: tuple[Event, ...]
 
     @property
     def step_time_s(self) -> float:
@@ -206,9 +201,8 @@ def simulate(performance: Performance, configuration: Configuration) -> Iteratio
         part * float(compute_s / means[slowest]) for part in parts[slowest]
     )
     node_type = configuration.groups[slowest].node_type
-    events = _exchange(performance, configuration, node_type, backward_s)
-    exchange_s = events[-1].time_s if events else 0.0
-    return Iteration(forward_s, backward_s, update_s, exchange_s, tuple(events))
+    ends_s = _exchange_s(performance, configuration, node_type, backward_s)
+    return Iteration(forward_s, backward_s, update_s, ends_s)
 
 
 def world_size(performance: Performance, configuration: Configuration) -> int:
@@ -218,32 +212,32 @@ def world_size(performance: Performance, configuration: Configuration) -> int:
     )
 
 
-def _exchange(
+def _exchange_s(
     performance: Performance, configuration: Configuration, slowest: str, backward_s: float
-) -> list[Event]:
+) -> float:
     ranks = world_size(performance, configuration)
     todo = performance.transfers(slowest)
     if ranks == 1 or not len(todo.size_bytes):
-        return []
+        return 0.0
     bus_Bps = performance.bandwidth.table(
         configuration.node_types, np.array([ranks]), power_of_two(todo.size_bytes)
-    )[0]
+    )
     # The link of a single node carries nothing.
     cap_Bps = (
         min(performance.node(node_type).link_Bps for node_type in configuration.node_types)
         if configuration.nodes > 1
         else inf
     )
-    return exchange(
-        [
-            Allreduce(float(ready) * backward_s, float(size) * wire_factor(ranks), float(bus))
-            for ready, size, bus in zip(todo.ready, todo.expected_bytes, bus_Bps, strict=True)
-        ],
-        cap_Bps,
+    (ends_s,) = exchange_s(
+        todo.ready[None] * backward_s,
+        todo.expected_bytes[None] * wire_factor(ranks),
+        bus_Bps,
+        np.array([cap_Bps]),
         performance.streams,
         performance.slowdown,
         performance.hindrance,
     )
+    return float(ends_s)
 
 
 def _scale(performance: Performance, group: ConfigurationGroup) -> float:

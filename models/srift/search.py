@@ -138,7 +138,7 @@ class Evaluator:
         found_s = passes.step_s(alone_s.max(axis=1, initial=0.0))
         wanted = found_s <= at_most_s
         ends_s = np.full(len(rows), np.inf)
-        ends_s[wanted] = exchange.batch_exchange_s(
+        ends_s[wanted] = exchange.exchange_s(
             starts_s[wanted],
             wire_bytes[wanted],
             bus_Bps[wanted],
