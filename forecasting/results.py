@@ -79,13 +79,11 @@ def latest_forecasts(round_: Round, ledger: pl.DataFrame) -> pl.DataFrame:
     `ledger` has rows of all rounds. Columns: scenario_id, system, predicted, low, high, made_at,
     forecast_round, and linear: the baseline's.
     """
-    rows = ledger.filter(
-        pl.col("study") == round_.study.name,
-        pl.col("repeat") <= round_.repeat,
-        pl.col("backend") == round_.backend,
-        pl.col("host_id") == round_.host_id,
-        pl.col("metric").is_in(list(round_.study.metrics)),
-    ).rename({"subject_id": "scenario_id", "value": "predicted"})
+    rows = (
+        of_place(round_, ledger)
+        .filter(pl.col("study") == round_.study.name, pl.col("repeat") <= round_.repeat)
+        .rename({"subject_id": "scenario_id", "value": "predicted"})
+    )
     named = ("scenario_id", "system", "predicted", "low", "high", "made_at")
     baseline = _of_system(rows, *baselines()).select("scenario_id", linear="predicted")
     return (
@@ -221,7 +219,7 @@ def of_round(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
 
 
 def of_place(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of report.accuracy of any study, where and by what a round is measured."""
+    """Return rows of any study, of accuracy or the like, where and by what a round is measured."""
     return accuracy.filter(
         pl.col("backend") == round_.backend,
         pl.col("host_id") == round_.host_id,

@@ -121,10 +121,11 @@ def with_pending(round_: Round, rows: pl.DataFrame, warehouse: Warehouse) -> pl.
     name, repeat = round_.study.name, round_.repeat
     with warehouse.reading():
         ledger = warehouse.query("predictions", study=name, repeat=None)
-        measured = warehouse.query("measured", study=name, repeat=repeat)
+        measured = of_place(round_, warehouse.query("measured", study=name, repeat=repeat))
         sealed = warehouse.query("published", study=name)
+    runs = measured.group_by("scenario_id").agg(pl.col("value").mean(), pl.col("started_at").min())
     return with_time_made(
-        merge_pending(round_, rows, latest_forecasts(round_, ledger), _of(round_, measured)), sealed
+        merge_pending(round_, rows, latest_forecasts(round_, ledger), runs), sealed
     )
 
 
@@ -176,16 +177,6 @@ def with_time_made(rows: pl.DataFrame, sealed: pl.DataFrame) -> pl.DataFrame:
     )
     judged = pl.col("error_percent").is_not_null()
     return rows.with_columns(made=pl.when(judged).then(when)).drop("started_at")
-
-
-def _of(round_: Round, measured: pl.DataFrame) -> pl.DataFrame:
-    """Return the value and the first start of each scenario's runs in a round."""
-    rows = measured.filter(
-        pl.col("backend") == round_.backend,
-        pl.col("host_id") == round_.host_id,
-        pl.col("metric").is_in(list(round_.study.metrics)),
-    )
-    return rows.group_by("scenario_id").agg(pl.col("value").mean(), pl.col("started_at").min())
 
 
 # The first screen of a report: how wrong forecasts were, and when they were made.

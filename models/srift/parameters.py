@@ -6,7 +6,6 @@ from typing import Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import Field
 
 from models.srift.allreduce import LearnedBandwidth, fit
@@ -18,7 +17,7 @@ from models.srift.allreduce_samples import (
 )
 from models.srift.boosting import Grid
 from models.srift.exchange import Buckets
-from models.srift.iteration import BusBandwidth
+from models.srift.iteration import BusBandwidth, Floats, Ints
 from models.srift.profiles import NetworkProfile, Speed, place
 from warehouse.records import NodeGroup, Record
 
@@ -147,12 +146,7 @@ class SpeedBandwidth:
     model: BusBandwidth
     link_mbps: Speed
 
-    def table(
-        self,
-        node_types: tuple[str, ...],
-        world_sizes: NDArray[np.int64],
-        size_bytes: NDArray[np.int64],
-    ) -> NDArray[np.float64]:
+    def table(self, node_types: tuple[str, ...], world_sizes: Ints, size_bytes: Ints) -> Floats:
         """Return bus bandwidth in bytes/s, [world sizes, sizes]."""
         places = tuple(sorted(place(node_type, self.link_mbps) for node_type in node_types))
         return self.model.table(places, world_sizes, size_bytes)
@@ -165,11 +159,6 @@ class ScaledBandwidth:
     model: BusBandwidth
     factor: float
 
-    def table(
-        self,
-        node_types: tuple[str, ...],
-        world_sizes: NDArray[np.int64],
-        size_bytes: NDArray[np.int64],
-    ) -> NDArray[np.float64]:
+    def table(self, node_types: tuple[str, ...], world_sizes: Ints, size_bytes: Ints) -> Floats:
         """Return bus bandwidth in bytes/s, [world sizes, sizes]."""
         return self.factor * self.model.table(node_types, world_sizes, size_bytes)
