@@ -1,6 +1,5 @@
 """async_sgd as published, on a job whose steps can be told by hand."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -48,8 +47,7 @@ def test_a_stream_longer_than_win_is_suspended_once() -> None:
     """
     model = fitted(**raw_tables(5_000))
     (workers,) = model.simulation(scenario(1), seed=0)
-    recorded = replace(workers.options, record=True)
-    trace = simulate(workers.graph, workers.steps, recorded)
+    trace = simulate(*workers)
     first = [interval for interval in trace.intervals if interval.step == 0]
     ends = [
         max(interval.end_s for interval in first if interval.operation == which) for which in (A, B)
