@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from models import cynthia, lin, line_rate, linear_scaling
 from models.profiled_run import PointForecaster
-from tests.models.async_sgd.frames import RUN_ID, chain
+from tests.models.async_sgd.frames import chain
 from tests.models.mixed import both_samples, both_tables, mixed
 from tests.models.runs import links, raw_tables, samples, scenario
 from warehouse.records import BadInput
@@ -66,31 +66,6 @@ def test_throughput_grows_within_its_bounds(
     assert now <= more * (1 + 1e-12)
     alone_s = delay_s + sum(demands_s)
     assert more <= min(1 / max(demands_s), (customers + 1) / alone_s) * (1 + 1e-12)
-
-
-def test_workers_queue_for_each_phase() -> None:
-    model = fitted_lin()
-    assert model.delay_s == pytest.approx(0.003 + 0.357 + 0.05)
-    predicted = values(model, 1, 2, 50)
-    assert predicted[0] == pytest.approx(1 / 0.75)
-    queued_s = sum(s * (1 + s / 0.75) for s in (0.2, 0.1, 0.04))
-    assert predicted[1] == pytest.approx(2 / (0.41 + queued_s))
-    assert predicted[2] == pytest.approx(1 / 0.2, rel=1e-6)
-
-
-def test_the_cost_of_tracing_is_the_workers() -> None:
-    # The traced steps end after 700 ms, untraced ones after 600.
-    assert fitted_lin(600_000).delay_s == pytest.approx(0.31)
-    assert fitted_lin(100_000).delay_s == 0
-
-
-def test_captured_packets_are_used() -> None:
-    times = {"first_us": [100_000, 600_000], "last_us": [300_000, 650_000]}
-    streams = pl.DataFrame({"run_id": [RUN_ID] * 2, "step": [0, 0], "operation": [2, 5]} | times)
-    streams = streams.with_columns(pl.col("first_us", "last_us") + chain().steps["start_us"][0])
-    model = fitted_lin(stream=streams)
-    assert (model.downlink_s, model.uplink_s) == pytest.approx((0.2, 0.05))
-    assert model.update_s == pytest.approx(0.05)
 
 
 def fitted_line_rate(downlink_Bps: float, uplink_Bps: float) -> line_rate.LineRate:

@@ -133,14 +133,6 @@ def test_normalized_networks_are_built_for_training(name: str) -> None:
     assert operation_types(graph)["PlaceholderWithDefault"] == 0
 
 
-@pytest.mark.parametrize("name", PLAIN)
-def test_a_small_image_is_refused_by_the_builder(graph: Any, name: str) -> None:
-    smallest = networks.minimum_image_size(name)
-    images, _ = networks.synthetic_batch(1, smallest - 1)
-    with pytest.raises(ValueError, match=f"{name!r} needs images of at least {smallest} pixels"):
-        networks.build_tensorflow(name, images)
-
-
 def test_eager_mode_is_refused() -> None:
     program = "import networks; networks.training_loss('small_cnn', 1, 32)"
     done = subprocess.run(

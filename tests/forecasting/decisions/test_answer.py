@@ -10,7 +10,6 @@ import pytest
 from forecasting.decisions.answer import DecisionAnswer, answer, measurements
 from forecasting.decisions.question import JobQuestion
 from forecasting.inputs import systems_named
-from forecasting.nearest import JudgedScenarios
 from models.choice.choice import best
 from models.choice.limits import Limits
 from warehouse.records import BadInput
@@ -77,13 +76,6 @@ def test_what_is_farther_out_than_any_judged_forecast_is_no_candidate(
     far = [refusal.reason for refusal in decided.answer.refused if not refusal.foreign]
     assert len(far) == 3
     assert far[-1].startswith("far out: 64 workers, where forecasts were judged from 1 to 4;")
-
-
-def test_what_was_judged_later_tells_of_no_earlier_date(warehouse: Warehouse) -> None:
-    now = JudgedScenarios.read(warehouse, "emulated")
-    assert ("linear", "throughput_steps_per_s") in now.of
-    assert JudgedScenarios.read(warehouse, "emulated", WHEN).of == now.of
-    assert not JudgedScenarios.read(warehouse, "emulated", datetime(2026, 11, 1, tzinfo=UTC)).of
 
 
 def test_training_takes_the_samples_over_the_forecast_speed(found: DecisionAnswer) -> None:

@@ -25,23 +25,6 @@ def run(servers: tuple[int, ...], *ops: Op, workers: int = 1, **changes: object)
     return simulate(replace(graph, servers=servers), [profiled], made)
 
 
-def test_each_worker_has_its_own_speed() -> None:
-    """The slow one takes 2 of 10; the other has 8."""
-    graph, profiled = job(Op(D, 16))
-    slow, fast = (
-        options(sharing="max_min", worker_downlink_Bps=speed_Bps) for speed_Bps in (2.0, 10.0)
-    )
-    trace = simulate_together([Workers(graph, [profiled], own) for own in (slow, fast)])
-    assert trace.step_ends_s.tolist() == [[8.0], [2.0]]
-
-
-def test_measured_efficiency() -> None:
-    """Together 8 of 10, each half of it: 24 bytes by 6 s."""
-    measured = MeasuredSharing((1, 2), (1.0, 0.8))
-    trace = run((0,), Op(D, 24), workers=2, sharing="max_min", downlink_measured=measured)
-    assert trace.step_ends_s.tolist() == [[6.0], [6.0]]
-
-
 def test_transfers_the_other_way_slow_a_flow() -> None:
     """Up, 24 bytes beside two downlinks: 5 of 10 a second until they end, after 2 s; then 10."""
     measured = MeasuredSharing((1,), (1.0,), (1.0, 0.8, 0.5))

@@ -43,13 +43,6 @@ def test_figure_12() -> None:
     ]
 
 
-def test_without_flow_control_streams_are_whole() -> None:
-    scheduler = StreamScheduler(window_bytes=None)
-    for stream, size in ((B, 20), (A, 5), (C, 1)):
-        scheduler.add(stream, size)
-    assert served_by(scheduler) == [(B, 20), (A, 5), (C, 1)]
-
-
 def test_flow_control_spoils_an_enforced_order() -> None:
     """Fig. 8(c): the first stream's remainder waits for all others' first service."""
     scheduler = StreamScheduler(window_bytes=3, ranks=(0, 1, 2))

@@ -243,18 +243,3 @@ def test_bad_operations() -> None:
         profile(replace(made, operations=unsized))
     with pytest.raises(BadInput, match="expected 0 to 5, each once, found"):
         profile(replace(made, operations=made.operations.tail(6)))
-
-
-@pytest.mark.parametrize(
-    ("edge", "message"),
-    [
-        ((6, 0), "expected no cycle"),
-        ((9, 0), "expected operations 0 to 6, found .*source 9, target 0"),
-        ((0, 9), "expected operations 0 to 6, found .*source 0, target 9"),
-    ],
-)
-def test_bad_edges(edge: tuple[int, int], message: str) -> None:
-    made = chain()
-    row = pl.DataFrame([("profile-1", *edge)], schema=made.edges.schema, orient="row")
-    with pytest.raises(BadInput, match=message):
-        profile(replace(made, edges=pl.concat([made.edges, row])))

@@ -114,12 +114,6 @@ ONES = np.ones(3)
 WEIGHTS: tuple[Weights, ...] = ("equal", "balanced", "relative")
 
 
-def test_a_term_that_would_be_negative_is_left_out() -> None:
-    design = np.column_stack([np.ones(4), np.array([1.0, 2.0, 3.0, 4.0])])
-    us = np.array([40.0, 30.0, 20.0, 10.0])
-    assert refit(design, us, np.ones(4), "equal") == pytest.approx([25, 0])
-
-
 def test_errors_relative_to_the_prediction_leave_sums_as_they_are() -> None:
     us = np.array([10.0, 20.0, 60.0])
     for weights in WEIGHTS:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from models.choice.candidates import (
     Candidate,
     Ratios,
-    fewest_ratios,
     normal_ratios,
 )
 from models.choice.choice import (
@@ -159,14 +158,6 @@ def test_ranks_of_nine_ratios() -> None:
     assert NINE_RATIOS.spread == pytest.approx(
         (0.3 + 0.2 + 0.1 + 0 + 0.1 + 0.05 + 0.05 + 0.2 + 0.15) / 9
     )
-
-
-@pytest.mark.parametrize(("level", "count"), [(0.1, 9), (0.05, 19), (0.5, 1), (0.3, 3)])
-def test_so_many_are_needed_and_no_fewer(level: float, count: int) -> None:
-    assert fewest_ratios(level) == count
-    assert Ratios(values=(1.0,) * count, basis="").high(level) == 1
-    if count > 1:
-        assert Ratios(values=(1.0,) * (count - 1), basis="").high(level) is None
 
 
 @given(some, st.floats(0.01, 0.99))

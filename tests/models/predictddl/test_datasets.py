@@ -48,12 +48,6 @@ def test_bytes_stay_bytes_and_are_scaled_by_the_batch() -> None:
     assert image_dataset.images([7, 3]).dtype == np.float32
 
 
-@pytest.mark.parametrize("images", [0, 3])
-def test_each_image_has_a_label(images: int) -> None:
-    with pytest.raises(BadInput, match=f"a label for each, found {images} images and 2 labels"):
-        ImageDataset.of("few", np.zeros((images, 1, 8, 8)), np.zeros(2, int))
-
-
 class _Python2(pickle._Pickler):  # noqa: SLF001
     """Writes bytes as strings of Python 2, which CIFAR-10's authors used."""
 

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 import polars as pl
 import pytest
 
-from models.predictddl.observations import DENSE, POINTWISE, capabilities, observed_steps, of_node
-from models.predictddl.work import TERMS, Work, terms
-from tests.models.predictddl.study import MEASURED, graphs, group, raw_tables, scenario
+from models.predictddl.observations import DENSE, POINTWISE, capabilities, observed_steps
+from tests.models.predictddl.study import MEASURED, group, raw_tables, scenario
 
 FAST = group("fast", 1)
 
@@ -50,17 +49,3 @@ def test_a_scenario_of_two_hosts_is_two() -> None:
     here, far = observed_steps({**tables, "run": run, "sample": sample})
     assert far.step_s == pytest.approx(2 * here.step_s)
     assert far.scenario.worker_groups[0].node_type == "fast@5e1f5e1f"
-
-
-def test_single_pixels_image_by_image_count_at_their_own_speed() -> None:
-    """Below 16 images on one thread; that one term alone changes, and by the part."""
-    case = scenario("ant", 2, 4)
-    work = Work.of(graphs([("ant", 32)])["ant", 32])
-    work = Work(**{**vars(work), "pointwise": work.dense / 2})
-    plain, slower = (
-        terms(work, case, FAST, of_node(FAST, known), 1e8)
-        for known in (MEASURED, with_pointwise({"fast": 0.25}))
-    )
-    ratios = dict(zip(TERMS, slower / plain.clip(1e-30), strict=True))
-    assert ratios.pop("pointwise") == pytest.approx(4)
-    assert {name for name, ratio in ratios.items() if ratio not in (0, 1)} == set()
