@@ -540,8 +540,8 @@ def _srift_as_published(scaling: Scaling, known: Collectives) -> float:
     wire_bytes = sizes_bytes * wire_factor(scaling.more.ranks)
     bus_Bps = wire_bytes / known.all_reduce_s(sizes_bytes, scaling.more)
     cap_Bps = scaling.more.network_bps if scaling.more.nodes > 1 else inf
-    todo = (each[None] for each in (ready * backward_s, wire_bytes, bus_Bps))
-    end_s = float(exchange_s(*todo, np.array([cap_Bps]))[0])
+    starts, wire, bus = (each[None] for each in (ready * backward_s, wire_bytes, bus_Bps))
+    end_s = float(exchange_s(starts, wire, bus, np.array([cap_Bps]))[0])
     return (scaling.fewest_s + max(end_s - backward_s, 0.0)) / scaling.more_s - 1
 
 

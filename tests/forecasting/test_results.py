@@ -12,7 +12,6 @@ from forecasting.results import (
     JUDGED,
     Summary,
     by_system,
-    forecasts,
     outcome,
     summary,
     titles,
@@ -138,18 +137,6 @@ def test_systems_stand_beside_each_other_by_network(round_: Round) -> None:
     newest = by_system(round_, pl.concat([late, judged(round_, {1: -3.0})]))
     assert newest.filter(system="async_sgd", dnn="small_cnn")["mean_ape_percent"].item() == 1
     assert by_system(round_, judged(round_, {1: 0.0}, repeat=2)).is_empty()
-
-
-def test_forecasts_put_the_systems_side_by_side(round_: Round) -> None:
-    ledger = judged(round_, {1: 0.0}).select(
-        "backend", "host_id", "metric", "system", "made_at", "low", "high",
-        subject_id="scenario_id", value="predicted",
-    )  # fmt: skip
-    rows = forecasts(round_, ledger)
-    assert rows["predicted"].to_list() == [None, 100.0, None, None]
-    assert rows["linear"].to_list() == [None, 200.0, None, None]
-    others = forecasts(round_, ledger, "linear")
-    assert others["predicted"].to_list() == [None, 200.0, None, None]
 
 
 def test_jobs_that_differ_in_nodes_alone_are_told_apart_by_them(tmp_path: Path) -> None:

@@ -53,8 +53,8 @@ CAPS = st.one_of(st.just(float("inf")), st.floats(0.5, 80.0))
 
 def end_s(*transfers: Transfer, cap_Bps: float = 100.0, **how: Any) -> float:
     """Return when one exchange ends."""
-    rows = (np.array([each]) for each in zip(*transfers, strict=True))
-    (ends_s,) = exchange_s(*rows, np.array([cap_Bps]), **how)
+    starts, wire, bus = (np.array([each]) for each in zip(*transfers, strict=True))
+    (ends_s,) = exchange_s(starts, wire, bus, np.array([cap_Bps]), **how)
     return float(ends_s)
 
 
