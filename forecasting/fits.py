@@ -131,7 +131,7 @@ def load_or_fit(
     key = group.system, code_digest(), group.run_ids, backend, host_id, rows
     with _LOCK:
         fit = _at_hand.pop(key, None)
-        if fit is None:
+        if fit is None or (fit.record is None and inputs.kept is None):  # another home has it
             made = _load_or_fit(group, inputs, backend, host_id, say)
             if isinstance(made, BadInput):
                 return made
