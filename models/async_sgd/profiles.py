@@ -81,8 +81,12 @@ def tracer_excess_s(timings: pl.DataFrame, steps: pl.DataFrame) -> float:
     The traced and the untraced steps are those of one run of one job. 0 where nothing is added or
     no step was run without the tracer.
     """
-    untraced = untraced_s(timings, steps)
-    return 0.0 if untraced is None else _traced_s(timings) - untraced
+    untraced = steps.filter(~pl.col("traced"))
+    if untraced.is_empty():
+        return 0.0
+    ends_us = timings.group_by("step").agg((pl.col("start_us") + pl.col("duration_us")).max())
+    untraced_us = untraced["end_us"] - untraced["start_us"]
+    return max(fmean(ends_us.to_series(1)) - fmean(untraced_us), 0.0) / 1e6
 
 
 def untraced_s(timings: pl.DataFrame, steps: pl.DataFrame) -> float | None:
@@ -90,15 +94,10 @@ def untraced_s(timings: pl.DataFrame, steps: pl.DataFrame) -> float | None:
 
     None if no step was run without it.
     """
-    untraced = steps.filter(~pl.col("traced"))
-    if untraced.is_empty():
+    if steps.filter(~pl.col("traced")).is_empty():
         return None
-    return min(fmean(untraced["end_us"] - untraced["start_us"]) / 1e6, _traced_s(timings))
-
-
-def _traced_s(timings: pl.DataFrame) -> float:
     ends_us = timings.group_by("step").agg((pl.col("start_us") + pl.col("duration_us")).max())
-    return fmean(ends_us.to_series(1)) / 1e6
+    return fmean(ends_us.to_series(1)) / 1e6 - tracer_excess_s(timings, steps)
 
 
 def without_tracer(
