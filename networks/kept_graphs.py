@@ -80,6 +80,14 @@ def keep(name: str, text: str) -> None:
             write_bytes(file, gzip.compress(text.encode(), 1))
 
 
+def kept_names(beginning: str) -> list[str]:
+    """Return the names that begin so of what is kept, by this code and these frameworks."""
+    if _Place.folder is None:
+        return []
+    files = (_Place.folder / digest()).glob(f"{beginning}*.json.gz")
+    return sorted(file.name.removesuffix(".json.gz") for file in files)
+
+
 @cache
 def digest() -> str:
     """Return what names the files of this package and the releases of the frameworks."""

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from networks.catalogue import OWN
-from networks.kept_graphs import keep, kept
+from networks.kept_graphs import keep, kept, kept_names
 from networks.operation_graph import GraphOperation, OperationGraph
+from networks.own_huggingface import PREFIX
 from networks.own_reads import are_unchanged, surroundings
 from networks.primitives import PrimitiveGraph
 from warehouse.child_process import bound, most_memory_bytes
@@ -25,6 +26,8 @@ from warehouse.durable_files import temporary
 from warehouse.home import home
 
 _PROGRAM = Path(__file__).with_name("own_program.py")
+_TARGET = "target-"
+"""How what names the function of a kept graph begins."""
 _TIMEOUT_S = 300.0
 _MOST_BYTES = 256 << 20
 _SAID_BYTES = 4096
@@ -179,9 +182,17 @@ def tracing(
             traced = _read_output(target, child, out, errors, timeout_s)
             if "graph" in traced and traced["reads"] is not None:
                 keep(name, json.dumps({**traced, "surroundings": surroundings_now}))
+                keep(f"{_TARGET}{name}", json.dumps({"target": target, "folder": str(folder)}))
             return model_of(target, traced)
 
         yield model
+
+
+def traced_targets(folder: Path) -> list[str]:
+    """Return the functions whose models were traced from a folder, as they were named."""
+    targets = [kept(name) or {} for name in kept_names(_TARGET)]
+    here = {str(each.get("target")) for each in targets if each.get("folder") == str(folder)}
+    return sorted(target for target in here if not target.startswith(PREFIX))
 
 
 def model_of(target: str, traced: Mapping[str, Any]) -> OwnModel:

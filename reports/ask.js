@@ -71,14 +71,11 @@ async function call(path, { body, signal, accept = "application/json", say } = {
   const token = sessionStorage.getItem("stepcast-token");
   if (token) headers.Authorization = `Bearer ${token}`;
   if (body) headers["Content-Type"] = "application/json";
-  let response;
-  try {
-    const sent = body && JSON.stringify(body);
-    response = await fetch(path, { method: body ? "POST" : "GET", headers, body: sent, signal });
-  } catch (error) {
+  const sent = { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body), signal };
+  const response = await fetch(path, sent).catch((error) => {
     if (error.name === "AbortError") throw error;
     throw new Refused("The service does not answer. Is `stepcast serve` still running? Ask again when it is.");
-  }
+  });
   if (response.status === 401) {
     await askToken(Boolean(token));
     return call(path, { body, signal, accept, say });
@@ -134,6 +131,15 @@ function fault(error, place = $("fault")) {
   place.hidden = false;
   place.replaceChildren(p(error instanceof Refused ? error.message : `The page failed: ${error.message}`));
   if (!(error instanceof Refused)) console.error(error);
+}
+
+async function fill(place, words, make) {
+  place.replaceChildren(el("p", { role: "status" }, spinner(), words));
+  try {
+    place.replaceChildren(...(await make()));
+  } catch (error) {
+    fault(error, place);
+  }
 }
 
 // The question: fields of the form, which are those of the address.
@@ -516,18 +522,15 @@ function sideBySide(all, words) {
 
 // What a row opens to.
 async function detailInto(place, way, all, words) {
-  place.replaceChildren(el("div", { class: "detail" }, "Reading what this forecast consists of …"));
-  try {
+  const box = el("div", { class: "detail" });
+  place.replaceChildren(box);
+  await fill(box, "Reading what this forecast consists of …", async () => {
     if (!forecastOf(way) && !given) way.forecast = await fetchForecast(way);
-    const forecast = forecastOf(way), box = el("div", { class: "detail" });
-    place.replaceChildren(box);
-    const panels = [forecast?.detail && stepPanel(forecast.detail), forecast?.detail && rooflinePanel(forecast.detail),
-      way.memory_bytes && panel("Memory of a GPU", memoryBar(way, forecast?.detail)), scalingPanel(way, all, words),
+    const forecast = forecastOf(way), detail = forecast?.detail;
+    return [detail && stepPanel(detail), detail && rooflinePanel(detail),
+      way.memory_bytes && panel("Memory of a GPU", memoryBar(way, detail)), scalingPanel(way, all, words),
       nearestPanel(way, forecast), measurePanel(way)].filter(Boolean);
-    box.replaceChildren(...panels);
-  } catch (error) {
-    fault(error, place.firstChild);
-  }
+  });
 }
 async function fetchForecast(way) {
   const [, strategy] = way.training.split(" ");
@@ -587,19 +590,17 @@ function nearestPanel(way, forecast) {
   const detail = forecast?.detail;
   const past = detail?.past_n ? `Networks ${detail.past_devices.length ? `on ${detail.past_devices.join(", ")}` : "on boards"} that were left out of the fit: ±${figure(detail.past_error_percent)} %, n = ${detail.past_n}.` : way.past_errors;
   const near = forecast?.nearest ?? [], box = el("div", {});
-  const show = (lines) => box.replaceChildren(el("ul", {}, lines.slice(0, 6).map((line) => li(line))));
-  if (near.length) show(near.map((each) => `${each.scenario}: ${figure(each.error_percent, 2)} % (distance ${figure(each.distance, 2)})`));
-  else if (!given && way.device) box.append(el("button", { type: "button", class: "link", onclick: async (event) => {
-    event.target.textContent = "Reading …";
-    try {
-      const isLike = (each) => each.cell.precision === (way.answer.question.precision ?? "float32");
-      const cells = (await covered()).cells.filter((cell) => cell.board === way.device || cell.board === way.node_type);
-      const cases = cells.flatMap((cell) => cell.cases.map((each) => ({ ...each, cell }))).sort((a, b) => isLike(b) - isLike(a));
-      cases.length ? show(cases.map((each) => `${each.label}, ${each.cell.precision}: ${figure(each.error_percent, 2)} %`)) : box.replaceChildren(p(`Nobody has measured on ${way.device}.`));
-    } catch (error) {
-      fault(error, box);
-    }
-  } }, `Past cases on ${way.device}`));
+  const list = (lines) => el("ul", {}, lines.slice(0, 6).map((line) => li(line)));
+  const nearLine = (each) => `${each.scenario}: ${figure(each.error_percent, 2)} % (distance ${figure(each.distance, 2)})`;
+  if (near.length) box.append(list(near.map(nearLine)));
+  else if (!given && way.device) box.append(button(`Past cases on ${way.device}`, () => fill(box, "Reading …", async () => {
+    const isLike = (each) => each.precision === (way.answer.question.precision ?? "float32");
+    const cases = (await covered()).cells.filter((cell) => [way.device, way.node_type].includes(cell.board))
+      .flatMap((cell) => cell.cases.map((each) => ({ ...each, precision: cell.precision })))
+      .sort((a, b) => isLike(b) - isLike(a));
+    if (!cases.length) return [p(`Nobody has measured on ${way.device}.`)];
+    return [list(cases.map((each) => `${each.label}, ${each.precision}: ${figure(each.error_percent, 2)} %`))];
+  })));
   return panel("Past cases", past && p(past), box);
 }
 function measurePanel(way) {
@@ -663,10 +664,11 @@ function csvOf(all) {
     ...all.map((way) => [...plain.map((name) => way[name]), ...spans.flatMap((name) => [way[name].value, way[name].low, way[name].high])])]);
 }
 function tools(all, body) {
-  const json = () => JSON.stringify(state.answers.length > 1 ? state.answers.map((each) => each.answer) : state.answers[0].answer, null, 1);
+  const answers = state.answers.map((each) => each.answer), lines = (of) => state.answers.map((each) => of(each.body)).join("\n");
+  const json = () => JSON.stringify(answers.length > 1 ? answers : answers[0], null, 1);
   return el("p", { class: "tools" },
-    !given && [button("Copy link", () => copy(location.href, "The link")), button("Copy as command", () => copy(state.answers.map((each) => commandOf(each.body)).join("\n"), "The command")),
-      button("Copy as curl", () => copy(state.answers.map((each) => curlOf(each.body)).join("\n"), "The command"))],
+    !given && [button("Copy link", () => copy(location.href, "The link")), button("Copy as command", () => copy(lines(commandOf), "The command")),
+      button("Copy as curl", () => copy(lines(curlOf), "The command"))],
     button("CSV", () => download("stepcast.csv", csvOf(all), "text/csv")), button("JSON", () => download("stepcast.json", json(), "application/json")),
     !given && button("One file to send", async () => {
       try {
@@ -686,46 +688,49 @@ function covered(say) {
   });
   return coverage;
 }
-async function showCoverage() {
-  const place = $("coverage");
-  place.replaceChildren(el("p", { role: "status" }, spinner(), "Reading what was judged. The first time it takes half a minute …"));
-  try {
-    const { cells } = await covered();
-    if (!cells.length) return place.replaceChildren(h1("Nothing has been judged yet"),
-      p("Run a study (`make demo`), or bring what others measured: `stepcast load public`."));
-    drawCoverage(place, cells);
-  } catch (error) {
-    fault(error, place);
-  }
-}
-function drawCoverage(place, cells) {
+const showCoverage = () => fill($("coverage"), "Reading what was judged. The first time it takes half a minute …", async () => {
+  const { cells } = await covered();
+  if (cells.length) return coverageOf(cells);
+  return [h1("Nothing has been judged yet"),
+    p("Run a study (`make demo`), or bring what others measured: `stepcast load public`.")];
+});
+function coverageOf(cells) {
   const asked = new URLSearchParams(location.search), systems = names(cells, "system");
   const known = (name) => (names(cells, name).includes(asked.get(name)) ? asked.get(name) : "");
   const usual = systems.includes("gpu_step") ? "gpu_step" : systems[0];
   const chosen = { system: known("system") || usual, precision: known("precision") };
-  const grid = el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Past errors" }), under = el("div", { "aria-live": "polite" });
+  const grid = el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Past errors" });
+  const under = el("div", { "aria-live": "polite" });
+  const head = (scope, text) => el("th", { scope }, text);
+  const cellOf = (cases, kind, board) => {
+    if (!cases.length) return el("td");
+    const error = cases.reduce((sum, each) => sum + Math.abs(each.error_percent), 0) / cases.length;
+    const shade = `${Math.round(8 + 62 * Math.min(error / 40, 1))}%`;
+    const label = `${kind} on ${board}: ${figure(error, 2)} percent, n = ${cases.length}`;
+    return el("td", { style: { "--shade": shade } },
+      el("button", { type: "button", "aria-label": label, onclick: () => rowsOf(under, kind, board, cases) },
+        bold(`${figure(error, 2)} %`), small(`n = ${cases.length}`)));
+  };
   const redraw = () => {
     note("coverage", chosen);
-    const shown = cells.filter((cell) => cell.system === chosen.system && (!chosen.precision || cell.precision === chosen.precision));
-    const kinds = [...new Set(shown.map((cell) => cell.kind))].sort(), boards = [...new Set(shown.map((cell) => cell.board))].sort();
-    grid.replaceChildren(el("table", { class: "heat" }, el("caption", {}, `Mean absolute error of ${chosen.system}, percent; n judged cases. Blank: nobody measured.`),
-      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "kind of network"), boards.map((board) => el("th", { scope: "col" }, board)))),
-      el("tbody", {}, kinds.map((kind) => el("tr", {}, el("th", { scope: "row" }, kind), boards.map((board) => {
-        const here = shown.filter((cell) => cell.kind === kind && cell.board === board);
-        if (!here.length) return el("td", {});
-        const cases = here.flatMap((cell) => cell.cases.map((each) => ({ ...each, precision: cell.precision })));
-        const error = cases.reduce((sum, each) => sum + Math.abs(each.error_percent), 0) / cases.length;
-        const shade = Math.min(error / 40, 1);
-        return el("td", { style: { "--shade": `${Math.round(8 + 62 * shade)}%` } }, el("button", { type: "button", "aria-label": `${kind} on ${board}: ${figure(error, 2)} percent, n = ${cases.length}`,
-          onclick: () => rowsOf(under, kind, board, cases) }, bold(`${figure(error, 2)} %`), small(`n = ${cases.length}`)));
-      }))))));
+    const shown = cells
+      .filter((cell) => cell.system === chosen.system && (!chosen.precision || cell.precision === chosen.precision))
+      .flatMap(({ cases, kind, board, precision }) => cases.map((each) => ({ ...each, kind, board, precision })));
+    const boards = names(shown, "board");
+    const row = (kind) => el("tr", {}, head("row", kind), boards.map((board) =>
+      cellOf(shown.filter((each) => each.kind === kind && each.board === board), kind, board)));
+    grid.replaceChildren(el("table", { class: "heat" },
+      el("caption", {}, `Mean absolute error of ${chosen.system}, percent; n judged cases. Blank: nobody measured.`),
+      el("thead", {}, el("tr", {}, head("col", "kind of network"), boards.map((board) => head("col", board)))),
+      el("tbody", {}, names(shown, "kind").map(row))));
     under.replaceChildren();
   };
-  const select = (label, name, all) => selectOf(label, chosen, name, names(cells, name), all, redraw);
-  place.replaceChildren(h1("How wrong forecasts were, and where"),
-    sub("Each case is a measured step, or passes, beside a forecast by a fit that had not seen its family or its board, or of a study's ledger."),
-    el("div", { class: "filters" }, select("System", "system", false), select("Precision", "precision", true)), grid, under);
   redraw();
+  const select = (label, name, all) => selectOf(label, chosen, name, names(cells, name), all, redraw);
+  return [h1("How wrong forecasts were, and where"),
+    sub("Each case is a measured step, or passes, beside a forecast by a fit that had not seen its family or its board, ",
+      "or beside one of a study's ledger."),
+    el("div", { class: "filters" }, select("System", "system", false), select("Precision", "precision", true)), grid, under];
 }
 const names = (rows, name) => [...new Set(rows.map((row) => row[name] ?? "asked"))].sort();
 const note = (view, chosen) =>
@@ -764,17 +769,11 @@ function rowsTable(heads, rows) {
 }
 
 // History: measured beside forecast over time; ready queries, and SQL where it is allowed.
-async function showHistory() {
-  const place = $("history");
-  place.replaceChildren(el("p", { role: "status" }, "Reading the history …"));
-  try {
-    const [judged, { queries }] = await Promise.all([call("v1/history/queries/judged"), call("v1/history/queries")]);
-    const rows = judged.rows.map((row) => Object.fromEntries(judged.columns.map((name, at) => [name, row[at]])));
-    place.replaceChildren(h1("Measured beside forecast"), overTime(rows), h2("Ask the history"), queriesOf(queries));
-  } catch (error) {
-    fault(error, place);
-  }
-}
+const showHistory = () => fill($("history"), "Reading the history …", async () => {
+  const [judged, { queries }] = await Promise.all([call("v1/history/queries/judged"), call("v1/history/queries")]);
+  const rows = judged.rows.map((row) => Object.fromEntries(judged.columns.map((name, at) => [name, row[at]])));
+  return [h1("Measured beside forecast"), overTime(rows), h2("Ask the history"), queriesOf(queries)];
+});
 function overTime(rows) {
   const known = rows.filter((row) => row.predicted !== null && row.error_percent !== null);
   if (!known.length) return sub("No forecast of this history has been judged yet: `make demo` measures some, in ten minutes.");
@@ -803,33 +802,36 @@ function overTime(rows) {
   return made;
 }
 function queriesOf(queries) {
-  const select = el("select", {}, queries.map((query) => el("option", { value: query.name }, query.name))), about = el("div", {}), rows = el("div", { "aria-live": "polite" });
-  const show = (answer, name) => rows.replaceChildren(el("p", { class: "tools" }, `${group.format(answer.rows.length)} rows${answer.left_out ? `, and ${group.format(answer.left_out)} more` : ""} `,
-    button("CSV", () => download(`${name}.csv`, csv([answer.columns, ...answer.rows]), "text/csv"))),
-  answer.rows.length ? rowsTable(answer.columns, answer.rows) : p("No rows."));
-  const run = async (asked, name) => {
-    rows.replaceChildren(p("Reading …"));
-    try {
-      show(await asked(), name);
-    } catch (error) {
-      fault(error, rows);
-    }
-  };
-  const chosen = () => queries.find((query) => query.name === select.value);
+  const select = el("select", {}, queries.map((query) => el("option", { value: query.name }, query.name)));
+  const about = el("div"), rows = el("div", { "aria-live": "polite" });
+  const run = (asked, name) => fill(rows, "Reading …", async () => {
+    const answer = await asked(), n = group.format(answer.rows.length);
+    const file = () => download(`${name}.csv`, csv([answer.columns, ...answer.rows]), "text/csv");
+    const more = answer.left_out ? ` and ${group.format(answer.left_out)} more` : "";
+    return [el("p", { class: "tools" }, `${n} rows${more}`, button("CSV", file)),
+      answer.rows.length > 0 && rowsTable(answer.columns, answer.rows)].filter(Boolean);
+  });
   const describe = () => {
-    const query = chosen();
-    const inputs = query.params.map((name) => el("label", {}, name, el("input", { name, placeholder: "all", autocomplete: "off" })));
-    about.replaceChildren(p(query.question), el("form", { class: "filters", onsubmit: (event) => {
+    const query = queries.find((each) => each.name === select.value);
+    const inputs = query.params.map((name) => el("input", { name, placeholder: "all", autocomplete: "off" }));
+    const ask = (event) => {
       event.preventDefault();
-      const params = new URLSearchParams(inputs.map((label) => label.querySelector("input")).filter((input) => input.value).map((input) => [input.name, input.value]));
+      const params = new URLSearchParams(inputs.filter((input) => input.value).map((input) => [input.name, input.value]));
       run(() => call(`v1/history/queries/${query.name}?${params}`), query.name);
-    } }, inputs, el("button", { class: "ask" }, "Run")), el("details", {}, el("summary", {}, "Its SQL"), el("pre", {}, query.sql)));
+    };
+    about.replaceChildren(p(query.question),
+      el("form", { class: "filters", onsubmit: ask }, inputs.map((input) => el("label", {}, input.name, input)),
+        el("button", { class: "ask" }, "Run")),
+      el("details", {}, el("summary", {}, "Its SQL"), el("pre", {}, query.sql)));
   };
   select.addEventListener("change", describe);
   describe();
-  const free = el("textarea", { rows: 4, "aria-label": "SQL", spellcheck: "false" }, "SELECT label, predicted, measured FROM report.accuracy LIMIT 100");
+  const free = el("textarea", { rows: 4, "aria-label": "SQL", spellcheck: "false" },
+    "SELECT label, predicted, measured FROM report.accuracy LIMIT 100");
+  const runFree = () => run(() => call("v1/history/sql", { body: { sql: free.value } }), "rows");
   return el("div", {}, el("div", { class: "filters" }, el("label", {}, "Query", select)), about,
-    state.support?.sql && el("div", {}, el("h3", {}, "SQL of your own"), free, el("button", { type: "button", class: "ask", onclick: () => run(() => call("v1/history/sql", { body: { sql: free.value } }), "rows") }, "Run")), rows);
+    state.support?.sql && [el("h3", {}, "SQL of your own"), free,
+      el("button", { type: "button", class: "ask", onclick: runFree }, "Run")], rows);
 }
 
 // Where things begin.
@@ -867,7 +869,7 @@ async function begin() {
   const [support, types] = await Promise.all([call("v1/support"), call("v1/node-types")]);
   state.support = support;
   state.types = types.rows.map((row) => Object.fromEntries(types.columns.map((name, at) => [name, row[at]])));
-  $("networks").append(...support.models.map(({ name, words }) => el("option", { value: `hf:${name}` }, words)),
+  $("networks").append(...support.traced.map((name) => el("option", { value: name }, "traced here")), ...support.models.map(({ name, words }) => el("option", { value: `hf:${name}` }, words)),
     ...support.networks.filter((each) => each.frameworks.includes("pytorch")).map((each) => el("option", { value: each.name }, each.kind)));
   const fill = (name, options) => form.elements[name].append(...options.map(([of, words]) => el("option", { value: of }, words)));
   fill("precision", support.precisions.map((each) => [each === "float32" ? "" : each, each]));

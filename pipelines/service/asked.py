@@ -1,7 +1,8 @@
 """Questions of `predict` and `recommend` over HTTP: the options of the commands, but for code.
 
-A network is one of the catalogue, a type of model of Hugging Face, or a config.json that comes with
-the question. What is imported, or read of this machine's files, is never named over HTTP.
+A network is one of the catalogue, a type of model of Hugging Face, a config.json that comes with
+the question, or a model that was traced here before. Nothing else that is imported, and no file of
+this machine, is named over HTTP.
 """
 
 import json
@@ -20,7 +21,9 @@ from pydantic import Field, model_validator
 from forecasting.forecast import ForecastAnswer, predict_curves
 from forecasting.options import ForecastOptions, RentalOptions
 from models.system import System
+from networks.kept_graphs import keep_beside
 from networks.own_huggingface import PREFIX
+from networks.own_model import traced_targets
 from pipelines.cli.answers import PredictAnswer
 from pipelines.cli.questions import AnsweredJob, forecast, recommend
 from pipelines.cli.recommendation import RecommendAnswer, answer_page
@@ -52,7 +55,8 @@ class _WithoutCode(Sent):
             raise ValueError("name a network (dnn), or send a config; one of them")
         for name in dnn if isinstance(dnn, tuple) else (dnn,):
             text = str(name).removeprefix(PREFIX)
-            if name is not None and (not _TYPE.fullmatch(text) or text.endswith(".json")):
+            is_name = _TYPE.fullmatch(text) and not text.endswith(".json")
+            if name is not None and not is_name and name not in traced_targets(Path.cwd()):
                 raise ValueError(
                     f"dnn: expected a network of /v1/support, or {PREFIX}TYPE; code and files are "
                     "not named over HTTP: send a config, or ask on the command line"
@@ -80,6 +84,7 @@ class Answers:
     """Answers as the commands give them, from what is published; nothing is written to the home."""
 
     def __init__(self) -> None:
+        keep_beside(home())
         self._configs = tempfile.TemporaryDirectory(prefix="stepcast-configs-")
         self._forecasts: OrderedDict[Hashable, ForecastAnswer] = OrderedDict()
         self._lock = Lock()

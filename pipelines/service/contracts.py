@@ -310,9 +310,13 @@ class ModelChoice(Record):
 
 
 class Support(Record):
-    """What can be asked: the options of `/v1/recommendations`, and values of some of them."""
+    """What can be asked: the options of `/v1/recommendations`, and values of some of them.
+
+    `traced` are functions whose models were traced here before, from the service's folder.
+    """
 
     networks: list[NetworkChoice]
+    traced: list[str]
     models: list[ModelChoice]
     options: list[str]
     precisions: list[str]

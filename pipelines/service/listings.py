@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from threading import Lock
 from typing import get_args
 
@@ -17,6 +18,7 @@ from forecasting.inputs import systems_named
 from forecasting.options import RentalOptions
 from networks.catalogue import family
 from networks.own_huggingface import named_configs
+from networks.own_model import traced_targets
 from pipelines.cli.node_types import node_type_rows
 from pipelines.cli.query import parameter, ready_queries
 from pipelines.service.contracts import (
@@ -55,6 +57,7 @@ def support(allows_sql: bool) -> Support:
             NetworkChoice(name=name, kind=family(name), frameworks=of_network)
             for name, of_network in sorted(frameworks.items())
         ],
+        traced=traced_targets(Path.cwd()),
         models=[
             *(ModelChoice(name=name, words=words) for name, words in named_configs().items()),
             *(ModelChoice(name=name, words="type with its defaults") for name in _model_types()),
