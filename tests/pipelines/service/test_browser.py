@@ -84,8 +84,8 @@ def opened(browser: Browser, address: str) -> Iterator[Opened]:
             context.add_init_script(f"sessionStorage.setItem('stepcast-token', '{token}')")
         made = context.new_page()
         made.on("pageerror", lambda error: faults.append(str(error)))
-        made.on("console", lambda told: told.type == "error" and faults.append(told.text))
-        made.on("request", lambda asked: is_ours(asked.url) or faults.append(asked.url))
+        made.on("console", lambda told: faults.extend([told.text] * (told.type == "error")))
+        made.on("request", lambda asked: faults.extend([asked.url] * (not is_ours(asked.url))))
         made.goto(path if "://" in path else address + path)
         return made
 
