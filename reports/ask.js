@@ -312,12 +312,17 @@ function headline(all, best, body, missing, answer) {
       best.past_errors ? ` Such forecasts were off: ${best.past_errors}.` : " Nobody has judged such forecasts."),
     answer.cautions.map((line) => el("p", { class: "warning" }, line)));
 }
+// Which limit may be broken: the deadline, else the budget.
+function risk() {
+  const { max_hours, budget_usd } = state.answers[0].body;
+  return budget_usd && !max_hours ? { title: "P(over budget)", field: "over_budget_at_most" } : { title: "P(late)", field: "late_at_most" };
+}
 function cards(best, answer) {
   const card = (title, main, ...under) => el("div", { class: "card" }, h2(title), el("p", { class: "big" }, main), ...under);
   const made = [];
   if (best) {
     const { low, high } = best.time_s;
-    made.push(card("P(late)", chance(best.late_at_most),
+    made.push(card(risk().title, chance(best[risk().field]),
       p(high === null ? "Nothing says how long it may take." : `9 of 10 such jobs end within ${time(low)} to ${time(high)}.`)));
     if (best.memory_bytes) made.push(card("Memory of a GPU", `${figure(best.needed_bytes / GIB)} of ${gib(best.memory_bytes)}`, memoryBar(best, detailOf(best))));
   }
@@ -436,7 +441,7 @@ function columns(words, several) {
     ["memory", "memory", (way) => (way.memory_bytes ? way.needed_bytes / way.memory_bytes : null), (way) => way.memory_bytes ? [
       bar([["needed", way.needed_bytes, "blue"]], way.memory_bytes, "Memory"), small(`${figure(way.needed_bytes / GIB, 2)} of ${figure(way.memory_bytes / GIB, 2)} GiB`)] : "—"],
     ["binds", "binds", (way) => way.binds ?? "", (way) => (way.binds ?? "—").replace("gpu", "GPU")],
-    ["late", "P(late)", (way) => way.late_at_most, (way) => chance(way.late_at_most)],
+    ["late", risk().title, (way) => way[risk().field], (way) => chance(way[risk().field])],
     ["past", "past error", (way) => { const past = pastOf(way); return past ? Number(past[1]) : null; },
       (way) => { const past = pastOf(way); return past ? [`±${past[1]} %`, el("small", { title: way.past_errors }, `n = ${past[2]}`)] : "—"; }],
     ["stands", "stands on", (way) => way.rests_on ?? way.system, (way) => el("span", { class: `chip ${way.rests_on === "public" ? "public" : ""}` },
@@ -444,16 +449,17 @@ function columns(words, several) {
   ].filter(Boolean);
 }
 const NUMBERS = new Set(["batch", "time", "cost", "speed", "step", "late", "past"]);
-function sorted(all, shown) {
-  const [, , of] = shown.find(([name]) => name === sortBy.column) ?? shown[0];
-  const known = all.filter((way) => of(way) !== null && of(way) !== undefined);
-  const compare = (a, b) => (typeof of(a) === "string" ? of(a).localeCompare(of(b), "en", { numeric: true }) : of(a) - of(b));
-  known.sort((a, b) => (sortBy.down ? -1 : 1) * compare(a, b));
-  return [...known, ...all.filter((way) => !known.includes(way))];
+function ordered(rows, of, down) {
+  const isKnown = (row) => of(row) !== null && of(row) !== undefined;
+  const text = (a, b) => String(a).localeCompare(String(b), "en", { numeric: true });
+  const compare = (a, b) => (typeof a === "number" ? a - b : text(a, b));
+  const known = rows.filter(isKnown).sort((a, b) => (down ? -1 : 1) * compare(of(a), of(b)));
+  return [...known, ...rows.filter((row) => !isKnown(row))];
 }
 function table(all, best, words, body) {
   const shown = columns(words, state.answers.length > 1);
-  const rows = sorted(all, shown), openAt = rows.findIndex((way) => way.id === state.open);
+  const [, , sortedBy] = shown.find(([name]) => name === sortBy.column) ?? shown[0];
+  const rows = ordered(all, sortedBy, sortBy.down), openAt = rows.findIndex((way) => way.id === state.open);
   let most = Math.max(SHOWN, openAt + 1);
   const sortOn = (name) => {
     sortBy.down = sortBy.column === name ? !sortBy.down : false;
@@ -657,8 +663,7 @@ function csv(rows) {
   return rows.map((row) => row.map(cell).join(",")).join("\n") + "\n";
 }
 function csvOf(all) {
-  const plain = ["nodes", "batch", "node_type", "workers", "market", "step_s", "samples_per_s", "usd_per_hour", "late_at_most", "over_budget_at_most", "keeps_limits", "binds", "device",
-    "needed_bytes", "memory_bytes", "mfu", "rests_on", "system", "past_errors"];
+  const plain = Object.keys(all[0]).filter((name) => all[0][name] === null || typeof all[0][name] !== "object");
   const spans = ["time_s", "cost_usd"];
   return csv([[...plain, ...spans.flatMap((name) => [name, `${name}_low`, `${name}_high`])],
     ...all.map((way) => [...plain.map((name) => way[name]), ...spans.flatMap((name) => [way[name].value, way[name].low, way[name].high])])]);
@@ -744,28 +749,36 @@ function selectOf(label, chosen, name, options, all, redraw) {
   return el("label", {}, label, el("select", { onchange: pick }, all && option("", "all"), options.map((of) => option(of))));
 }
 function rowsOf(place, kind, board, cases) {
-  place.replaceChildren(el("h2", { tabindex: "-1" }, `${kind} on ${board}`), rowsTable(["case", "precision", "error, %", "forecast", "measured", "left out of the fit"],
-    cases.map((each) => [each.label, each.precision, figure(each.error_percent, 3), time(each.forecast_s), time(each.measured_s), each.left_out])));
+  const heads = ["case", "precision", "error, %", "forecast", "measured", "left out of the fit"];
+  const fields = ["label", "precision", "error_percent", "forecast_s", "measured_s", "left_out"];
+  place.replaceChildren(el("h2", { tabindex: "-1" }, `${kind} on ${board}`),
+    rowsTable(heads, cases.map((each) => fields.map((name) => each[name])), { 2: figure, 3: time, 4: time }));
   place.firstChild.focus();
 }
-function rowsTable(heads, rows) {
-  const isNumber = heads.map((_, place) => rows.length > 0 && rows.every((row) => row[place] === null || row[place] === "—" || /^[-−]?[\d.,]/.test(String(row[place]))));
-  const text = (of) => (of === null || of === undefined ? "—" : typeof of === "number" ? (Number.isInteger(of) ? String(of) : figure(of, 5)) : typeof of === "object" ? JSON.stringify(of) : String(of));
-  const body = el("tbody");
-  const fill = (some) => body.replaceChildren(...some.slice(0, 500).map((row) => el("tr", {}, row.map((of, place) => el("td", { class: isNumber[place] ? "n" : "" }, text(of))))));
-  fill(rows);
-  const order = { place: -1, down: false };
-  const sort = (place, head) => {
-    order.down = order.place === place ? !order.down : false;
-    order.place = place;
-    const by = (row) => (isNumber[place] ? parseFloat(String(row[place]).replaceAll(",", "")) || 0 : String(row[place]));
-    fill([...rows].sort((a, b) => (order.down ? -1 : 1) * (isNumber[place] ? by(a) - by(b) : by(a).localeCompare(by(b), "en", { numeric: true }))));
+function textOf(of) {
+  if (of === null || of === undefined) return "—";
+  if (typeof of === "number") return Number.isInteger(of) ? String(of) : figure(of, 5);
+  return typeof of === "object" ? JSON.stringify(of) : String(of);
+}
+function rowsTable(heads, rows, formats = {}) {
+  const kinds = heads.map((_, at) => (rows.some((row) => typeof row[at] === "number") ? "n" : ""));
+  const body = el("tbody"), order = { at: -1, down: false };
+  const cell = (of, at) => el("td", { class: kinds[at] }, (formats[at] ?? textOf)(of));
+  const show = (some) => body.replaceChildren(...some.slice(0, 500).map((row) => el("tr", {}, row.map(cell))));
+  show(rows);
+  const sort = (at, head) => {
+    order.down = order.at === at && !order.down;
+    order.at = at;
+    show(ordered(rows, (row) => row[at], order.down));
     for (const each of head.parentElement.children) each.removeAttribute("aria-sort");
     head.setAttribute("aria-sort", order.down ? "descending" : "ascending");
   };
-  return el("div", {}, el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Rows" }, el("table", {}, el("thead", {}, el("tr", {}, heads.map((title, place) =>
-    el("th", { scope: "col", class: isNumber[place] ? "n" : "" }, el("button", { type: "button", onclick: (event) => sort(place, event.target.closest("th")) }, title))))), body)),
-  rows.length > 500 && sub(`And ${group.format(rows.length - 500)} more rows: CSV has them.`));
+  const head = (title, at) => el("th", { scope: "col", class: kinds[at] },
+    el("button", { type: "button", onclick: (event) => sort(at, event.target.closest("th")) }, title));
+  return el("div", {},
+    el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Rows" },
+      el("table", {}, el("thead", {}, el("tr", {}, heads.map(head))), body)),
+    rows.length > 500 && sub(`And ${group.format(rows.length - 500)} more rows: CSV has them.`));
 }
 
 // History: measured beside forecast over time; ready queries, and SQL where it is allowed.
@@ -776,30 +789,30 @@ const showHistory = () => fill($("history"), "Reading the history …", async ()
 });
 function overTime(rows) {
   const known = rows.filter((row) => row.predicted !== null && row.error_percent !== null);
-  if (!known.length) return sub("No forecast of this history has been judged yet: `make demo` measures some, in ten minutes.");
-  const asked = new URLSearchParams(location.search), box = el("div", {}), said = el("div", {});
+  if (!known.length)
+    return sub("No forecast of this history has been judged yet: `make demo` measures some, in ten minutes.");
+  const asked = new URLSearchParams(location.search), said = sub(), box = el("div", { class: "plot-box" });
   const chosen = { study: asked.get("study") ?? "", system: asked.get("system") ?? "" };
+  const is = (row, name) => !chosen[name] || (row[name] ?? "asked") === chosen[name];
+  const hint = (row) => `${row.label}\n${row.system}: ${figure(row.predicted)} forecast, ${figure(row.measured)} measured, ${row.unit}
+error ${figure(row.error_percent, 2)} %`;
   const redraw = () => {
     note("history", chosen);
-    const shown = known.filter((row) => (!chosen.study || (row.study ?? "asked") === chosen.study) && (!chosen.system || row.system === chosen.system))
-      .map((row) => ({ ...row, at: new Date(row.made_at) }));
-    box.replaceChildren();
-    const holder = el("div", { class: "plot-box" });
-    box.append(holder);
-    drawWhenSized(holder, (width) => plot({ width, height: 340, marginLeft: 50, grid: true, x: { type: "utc", label: "forecast made →" }, y: { label: "↑ error, %", domain: [-60, 60], clamp: true },
-      color: { domain: names(known, "system"), range: COLOURS.map(colour) },
-      marks: [Plot.ruleY([0], { stroke: colour("soft") }), Plot.dot(shown, { x: "at", y: "error_percent", stroke: "system", symbol: "system", r: 4 }),
-        tip(shown, "at", "error_percent", (row) => `${row.label}\n${row.system}: ${figure(row.predicted)} forecast, ${figure(row.measured)} ${row.unit} measured\nerror ${figure(row.error_percent, 2)} %`)] },
-    `Errors of ${shown.length} judged forecasts over time`));
+    const shown = known.filter((row) => is(row, "study") && is(row, "system")).map((row) => ({ ...row, at: new Date(row.made_at) }));
     const mean = shown.reduce((sum, row) => sum + Math.abs(row.error_percent), 0) / (shown.length || 1);
-    said.replaceChildren(sub(shown.length ? `${group.format(shown.length)} judged forecasts, off by ${figure(mean, 2)} % in the mean.` : "No forecast of that study and system was judged."),
-      el("details", {}, el("summary", {}, "The rows"), rowsTable(["scenario", "system", "metric", "forecast", "measured", "error, %", "study", "made"],
-        shown.map((row) => [row.label, row.system, row.metric, figure(row.predicted), figure(row.measured), figure(row.error_percent, 3), row.study ?? "—", String(row.made_at).slice(0, 16)]))));
+    said.replaceChildren(`${group.format(shown.length)} judged forecasts, off by ${figure(mean, 2)} % in the mean.`);
+    const holder = el("div");
+    box.replaceChildren(holder);
+    drawWhenSized(holder, (width) => plot({ width, height: 340, marginLeft: 50, grid: true,
+      x: { type: "utc", label: "forecast made →" }, y: { label: "↑ error, %", domain: [-60, 60], clamp: true },
+      color: { domain: names(known, "system"), range: COLOURS.map(colour) },
+      marks: [Plot.ruleY([0], { stroke: colour("soft") }), tip(shown, "at", "error_percent", hint),
+        Plot.dot(shown, { x: "at", y: "error_percent", stroke: "system", symbol: "system", r: 4 })] },
+    `Errors of ${shown.length} judged forecasts over time`));
   };
-  const select = (label, name) => selectOf(label, chosen, name, names(known, name), true, redraw);
-  const made = el("div", {}, el("div", { class: "filters" }, select("Study", "study"), select("System", "system")), said, box);
   redraw();
-  return made;
+  const select = (label, name) => selectOf(label, chosen, name, names(known, name), true, redraw);
+  return el("div", {}, el("div", { class: "filters" }, select("Study", "study"), select("System", "system")), said, box);
 }
 function queriesOf(queries) {
   const select = el("select", {}, queries.map((query) => el("option", { value: query.name }, query.name)));

@@ -127,7 +127,7 @@ class Answers:
 
         Another market, deadline or budget asks for the same forecasts, fewer nodes for some.
         """
-        place = tuple(options.get(name) for name in ("backend", "host", "place"))
+        place = tuple(options.get(name) for name in ("backend", "host", "chosen_host"))
         published_ns = (history.home / HISTORY).stat().st_mtime_ns
         kinds = tuple(curve.model_copy(update={"workers": (1,)}) for curve in curves)
         key = published_ns, kinds, tuple(system.name for system in systems), place

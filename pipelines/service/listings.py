@@ -1,12 +1,14 @@
 """What can be asked about, and what the history holds: lists, ready queries, judged forecasts."""
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
 from functools import cache
-from importlib import import_module
+from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from threading import Lock
 from typing import get_args
@@ -72,12 +74,15 @@ def support(allows_sql: bool) -> Support:
 
 @cache
 def _model_types() -> list[str]:
-    """Return the types of models of Hugging Face that its library has; it takes seconds to load."""
-    try:
-        auto = import_module("transformers.models.auto.configuration_auto")
-    except ImportError:
+    """Return the types of models of Hugging Face, read of its library, which takes long to load."""
+    library = find_spec("transformers")
+    if library is None or not library.submodule_search_locations:
         return []
-    return sorted(auto.CONFIG_MAPPING_NAMES)
+    auto = Path(library.submodule_search_locations[0]) / "models" / "auto"
+    pairs = (
+        re.findall(r'\("([\w-]+)", "\w+Config"\)', file.read_text()) for file in auto.glob("*.py")
+    )
+    return sorted(set(chain.from_iterable(pairs)))
 
 
 def queries() -> Queries:
