@@ -1,24 +1,41 @@
-"""What a simulation yields: steps, and throughput."""
+"""What a simulation yields: steps, what ran when, and throughput."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from models.async_sgd.graph import Resource
 from warehouse.records import BadInput
+
+
+class Interval(NamedTuple):
+    """An operation, or one chunk of a transfer, that ran without a break."""
+
+    worker: int
+    step: int
+    operation: int
+    resource: Resource
+    server: int
+    start_s: float
+    end_s: float
+    size_bytes: float
 
 
 @dataclass(frozen=True)
 class Trace:
     """When steps started and ended: seconds, shape (workers, most steps of a worker).
 
-    NaN stands for the steps that a worker does less than others. `events` counts the chunks that
-    ran.
+    NaN stands for the steps that a worker does less than others.
+
+    `events` counts the chunks that ran; `intervals` is empty unless they were asked for.
     """
 
     step_starts_s: NDArray[np.float64]
     step_ends_s: NDArray[np.float64]
     events: int
+    intervals: tuple[Interval, ...]
 
 
 # Throughput of a synthetic trace, by the estimator that measured throughput uses.

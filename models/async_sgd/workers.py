@@ -41,7 +41,7 @@ class SimulationOptions:
     With one of `inter_op_threads` a worker computes one operation at a time (the paper's case);
     with more, all whose inputs are there share its `cores`, none getting more than one operation
     alone has. A server computes for each worker as for it alone (section 3.2.3). The time between
-    two steps of a worker is drawn from `client_gap_s`. Steps are
+    two steps of a worker is drawn from `client_gap_s`. `record` keeps what ran when. Steps are
     sampled from those that `picked` numbers, as often as it does; None: from all.
     """
 
@@ -64,6 +64,7 @@ class SimulationOptions:
     cores: float = 1.0
     client_gap_s: tuple[float, ...] = (0.0,)
     seed: int = 0
+    record: bool = False
     picked: tuple[int, ...] | None = None
 
     def server_Bps(self, resource: Resource) -> float:

@@ -97,6 +97,7 @@ def dispatch(
         if lane.is_link:
             work = next_chunk(job, lane, work, key & 1)
         if work <= 0:
+            record(job, state, index, operation, now_s, now_s, work)
             state.finished[finished] = operation
             finished += 1
         else:
@@ -128,6 +129,8 @@ def start(
 ) -> None:
     """Let a chunk run: a delay, or a flow of what is shared there."""
     lane.running += 1
+    if job.record:
+        state.chunk_start_s[state.workers[worker].waiting_at + operation] = now_s
     if lane.row == UNSHARED:
         start_delays(job, state, worker, now_s, operation, work)
         return
@@ -226,3 +229,26 @@ def is_ready(
     waiting = int(state.waiting[worker.waiting_at + operation]) - 1
     state.waiting[worker.waiting_at + operation] = waiting if waiting else predecessors
     return waiting == 0
+
+
+@inlined
+def record(
+    job: SimulationJob,
+    state: SimulationState,
+    worker: int,
+    operation: int,
+    start_s: float,
+    end_s: float,
+    size_bytes: float,
+) -> None:
+    """Keep a chunk that ran, if asked for."""
+    if job.record:
+        index = state.kept[0]
+        state.kept[0] = index + 1
+        state.recorded[index, 0] = worker
+        state.recorded[index, 1] = state.workers[worker].completed
+        code = job.operations[operation].code
+        state.recorded[index, 2] = (code >> OPERATION_BITS) & OPERATION_MASK
+        state.recorded_s[index, 0] = start_s
+        state.recorded_s[index, 1] = end_s
+        state.recorded_s[index, 2] = size_bytes

@@ -34,7 +34,7 @@ from models.async_sgd.kernel.state import (
     TimingFields,
     WorkerFields,
 )
-from models.async_sgd.synthetic_trace import Trace
+from models.async_sgd.synthetic_trace import Interval, Trace
 from models.async_sgd.workers import (
     SimulationOptions,
     Station,
@@ -101,7 +101,8 @@ def _laid_once(group: Workers, stations: Sequence[Station], at: int) -> LaidOutG
     Seeds and numbers of workers simulate the same steps of a profile.
     """
     graph, steps, options = group
-    key = (id(graph), id(steps), options.ranks, options.inter_op_threads, stations, at)
+    chosen = options.ranks, options.inter_op_threads, options.record
+    key = (id(graph), id(steps), *chosen, stations, at)
     with _TURN:
         if key not in _LAID:
             if len(_LAID) == _MOST_LAID:
@@ -143,10 +144,13 @@ def _laid(group: Workers, stations: Sequence[Station], at: int) -> LaidOutGroup:
 def _chained(group: Workers) -> list[int | None]:
     """Return, by number, the operation that follows each at once and that nothing else concerns.
 
-    Both are delays at servers, the one waits for the other alone, and nothing else does.
+    Both are delays at servers, the one waits for the other alone, and nothing else does. Where
+    intervals are recorded, each operation has its own.
     """
-    graph, steps, _ = group
+    graph, steps, options = group
     followers: list[int | None] = [None] * len(graph.names)
+    if options.record:
+        return followers
     delays = [
         resource is Resource.PS and all(step.seconds[i] > 0 for step in steps)
         for i, resource in enumerate(graph.resources)
@@ -208,7 +212,22 @@ def lay_out(groups: Sequence[Workers]) -> tuple[SimulationJob, SimulationState]:
 
 def trace_of(groups: Sequence[Workers], job: SimulationJob, state: SimulationState) -> Trace:
     """Return what happened."""
-    return Trace(state.starts_s, state.ends_s, _chunks(groups, job))
+    kept = zip(state.recorded.tolist(), state.recorded_s.tolist(), strict=True)
+    graphs = [group.graph for group in group_of_each(groups)]
+    intervals = tuple(
+        Interval(
+            worker=worker,
+            step=step,
+            operation=operation,
+            resource=graphs[worker].resources[operation],
+            server=graphs[worker].servers[operation],
+            start_s=start_s,
+            end_s=end_s,
+            size_bytes=work if graphs[worker].resources[operation].is_link else 0.0,
+        )
+        for (worker, step, operation), (start_s, end_s, work) in kept
+    )
+    return Trace(state.starts_s, state.ends_s, _chunks(groups, job), intervals)
 
 
 def _job(groups: Sequence[Workers], parts: Sequence[LaidOutGroup]) -> SimulationJob:
@@ -234,6 +253,7 @@ def _job(groups: Sequence[Workers], parts: Sequence[LaidOutGroup]) -> Simulation
         shares=shares_of(options, workers),
         opposed=opposed_of(options, workers),
         window_bytes=float("inf") if options.window_bytes is None else float(options.window_bytes),
+        record=options.record,
     )
 
 
@@ -247,6 +267,7 @@ def _state(
     count, operations = len(workers), int(workers["operations"].sum())
     tournament = NextEventFields.zeros(2 << max(len(records) - 1, 1).bit_length())
     tournament["time_bits"] = np.float64(np.inf).view(np.int64)
+    kept = _chunks(groups, job) if job.record else 0
     predecessors = [part.operations["predecessors"] for part in parts]
     return SimulationState(
         workers=workers,
@@ -269,6 +290,10 @@ def _state(
         finished=np.zeros(workers["operations"].max(), np.int32),
         starts_s=np.full(job.sampled.shape, np.nan),
         ends_s=np.full(job.sampled.shape, np.nan),
+        chunk_start_s=np.zeros(operations if job.record else 0),
+        kept=np.zeros(1, np.int64),
+        recorded=np.zeros((kept, 3), np.int64),
+        recorded_s=np.zeros((kept, 3)),
     )
 
 

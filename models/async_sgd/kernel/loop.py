@@ -8,6 +8,7 @@ from models.async_sgd.kernel.dispatch import (
     complete,
     dispatch,
     enqueue,
+    record,
     start_ready,
 )
 from models.async_sgd.kernel.fabric import finish_flow, finish_sending, next_end_s, next_sent_s
@@ -135,6 +136,8 @@ def end_chunk(
             changes(state, lane.row, now_s)
     lane.running -= 1
     lane.ended_s = now_s
+    start_s = state.chunk_start_s[worker.waiting_at + operation] if job.record else 0.0
+    record(job, state, index, operation, start_s, now_s, lane.sending)
     if lane.left > 0:
         enqueue(state, worker, lane, operation, worker.rank_of_served, 1)
         return dispatch(job, state, index, station, now_s, 0)

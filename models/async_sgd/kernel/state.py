@@ -114,6 +114,7 @@ class LaneFields(Fields):
     ended_s: float  # when the last chunk ended
     sending: float  # bytes of the chunk that a link sends, and of what is left for a second service
     left: float
+    start_s: float
 
 
 class RowFields(Fields):
@@ -187,6 +188,7 @@ class SimulationJob(NamedTuple):
     shares: Floats  # (2, 2 W): of n = 1, 2 … W flows down and up: efficiency, and the share of each
     opposed: Floats  # (2, W + 1): of its link, what a flow gets if so many go the other way
     window_bytes: float
+    record: bool
 
 
 class SimulationState(NamedTuple):
@@ -207,3 +209,7 @@ class SimulationState(NamedTuple):
     finished: Shorts  # operations that one event completes
     starts_s: Floats  # (W, steps)
     ends_s: Floats  # (W, steps)
+    chunk_start_s: Floats  # of each worker's operations, where intervals are recorded
+    kept: Ints  # [0] counts intervals
+    recorded: Ints  # (chunks, 3): worker, step, operation
+    recorded_s: Floats  # (chunks, 3): start, end, bytes

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
+from models.async_sgd.synthetic_trace import Trace
 from models.async_sgd.workers import SimulationOptions
-from tests.models.async_sgd.oracle.simulator import RecordedTrace, simulate
+from tests.models.async_sgd.oracle.simulator import simulate
 
 D, W, U, P = Resource.DOWNLINK, Resource.WORKER, Resource.UPLINK, Resource.PS
 SPEED_BPS = 10.0
@@ -52,7 +53,7 @@ def options(workers: int = 1, steps: int = 1, **changes: object) -> SimulationOp
     return SimulationOptions(workers=workers, steps=steps, **{**defaults, **changes})  # type: ignore[arg-type]
 
 
-def run(*ops: Op, workers: int = 1, steps: int = 1, **changes: object) -> RecordedTrace:
+def run(*ops: Op, workers: int = 1, steps: int = 1, **changes: object) -> Trace:
     """Simulate a job of these operations."""
     graph, profiled = job(*ops)
     return simulate(graph, [profiled], options(workers, steps, **changes))

@@ -33,7 +33,7 @@ def jobs(draw: st.DrawFn, servers: int = 1) -> tuple[StepGraph, list[ProfiledSte
 
 
 def any_options() -> st.SearchStrategy[SimulationOptions]:
-    """Return options of a few workers, steps, threads, windows and gaps, which differ."""
+    """Return options of a few workers, steps, threads, windows and gaps, which record."""
     return st.builds(
         options,
         workers=st.integers(1, 4),
@@ -48,6 +48,7 @@ def any_options() -> st.SearchStrategy[SimulationOptions]:
         newcomer_weight=st.sampled_from([1.0, 0.5]),
         newcomer_pause_s=st.sampled_from([0.0, 2.7182818]),
         seed=st.integers(0, 5),
+        record=st.just(True),
     )
 
 

@@ -1,5 +1,6 @@
 """async_sgd as published, on a job whose steps can be told by hand."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -47,7 +48,8 @@ def test_a_stream_longer_than_win_is_suspended_once() -> None:
     """
     model = fitted(**raw_tables(5_000))
     (workers,) = model.simulation(scenario(1), seed=0)
-    trace = simulate(*workers)
+    recorded = replace(workers.options, record=True)
+    trace = simulate(workers.graph, workers.steps, recorded)
     first = [interval for interval in trace.intervals if interval.step == 0]
     ends = [
         max(interval.end_s for interval in first if interval.operation == which) for which in (A, B)

@@ -29,7 +29,7 @@ def test_the_mended_algorithm_and_the_simulator_agree(
         window_bytes=window_bytes,
     )
     algorithm.generate_trace()
-    trace = simulate(graph, [step], options(workers, steps, window_bytes=window_bytes))
+    trace = simulate(graph, [step], options(workers, steps, window_bytes=window_bytes, record=True))
     np.testing.assert_allclose(trace.step_ends_s, np.array(algorithm.step_ends_s), rtol=1e-9)
     assert len(trace.intervals) == len(algorithm.trace) == trace.events
 

@@ -10,18 +10,19 @@ from hypothesis import strategies as st
 
 from models.async_sgd import simulator
 from models.async_sgd.link_sharing import MeasuredSharing
+from models.async_sgd.synthetic_trace import Trace
 from models.async_sgd.workers import Sharing, Workers
 from tests.models.async_sgd.graphs import SPEED_BPS, D, Op, U, job, options, random_ops
 from tests.models.async_sgd.oracle.links import Connection, max_min, two_servers
-from tests.models.async_sgd.oracle.simulator import RecordedTrace, simulate, simulate_together
+from tests.models.async_sgd.oracle.simulator import simulate, simulate_together
 
 JOINT: tuple[Sharing, ...] = ("max_min", "two_servers")
 
 
-def run(servers: tuple[int, ...], *ops: Op, workers: int = 1, **changes: object) -> RecordedTrace:
+def run(servers: tuple[int, ...], *ops: Op, workers: int = 1, **changes: object) -> Trace:
     """Simulate operations on these servers."""
     graph, profiled = job(*ops)
-    made = options(workers, 1, **changes)
+    made = options(workers, 1, record=True, **changes)
     return simulate(replace(graph, servers=servers), [profiled], made)
 
 
@@ -30,7 +31,9 @@ def test_transfers_the_other_way_slow_a_flow() -> None:
     measured = MeasuredSharing((1,), (1.0,), (1.0, 0.8, 0.5))
     slow, fast = (Op(U, 24),), (Op(D, 10),)
     graphs = [job(*slow), job(*fast)]
-    chosen = options(sharing="max_min", uplink_measured=measured, worker_uplink_Bps=SPEED_BPS)
+    chosen = options(
+        sharing="max_min", uplink_measured=measured, worker_uplink_Bps=SPEED_BPS, record=True
+    )
     trained = [
         Workers(graph, [profiled], replace(chosen, workers=count))
         for (graph, profiled), count in zip(graphs, (1, 2), strict=True)

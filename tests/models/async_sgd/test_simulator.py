@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from models.async_sgd.graph import ProfiledStep, StepGraph
 from models.async_sgd.simulator import simulate_together
+from models.async_sgd.synthetic_trace import Trace
 from models.async_sgd.workers import SimulationOptions, Workers
 from tests.models.async_sgd.graphs import D, Op, P, U, W, job, options, run, step
 from tests.models.async_sgd.oracle import simulator
@@ -77,7 +78,7 @@ def test_flow_control_delays_a_large_tensor() -> None:
     """Whole: 0 ends at 5 s, 1 at 6 s. WIN = 20: 0 sends 2 s, 1 sends 1 s, 0 the rest."""
     ops = [Op(D, 50), Op(D, 10), Op(W, 0.25, after=(1,))]
     for window_bytes, expected in ((None, [5.0, 6.0, 6.25]), (20, [6.0, 3.0, 3.25])):
-        trace = run(*ops, window_bytes=window_bytes)
+        trace = run(*ops, window_bytes=window_bytes, record=True)
         ends = [max(i.end_s for i in trace.intervals if i.operation == op) for op in range(3)]
         assert ends == expected
 
@@ -85,7 +86,7 @@ def test_flow_control_delays_a_large_tensor() -> None:
 def test_an_enforced_order_of_transfers() -> None:
     """The first is alone when it starts; of those that wait for it, the smallest rank goes."""
     ops = [Op(D, 10), Op(D, 10), Op(D, 20), Op(D, 30)]
-    trace = run(*ops, ranks=(3, 2, 1, 0))
+    trace = run(*ops, ranks=(3, 2, 1, 0), record=True)
     ends = [(i.operation, i.end_s) for i in trace.intervals]
     assert ends == [(0, 1.0), (3, 4.0), (2, 6.0), (1, 7.0)]
 
@@ -94,14 +95,14 @@ def test_waiting_computations_start_in_the_order_of_the_profile() -> None:
     """Both wait behind the first; the profile started the last one before the middle one."""
     graph, _ = job(Op(W, 1), Op(W, 1), Op(W, 1))
     profiled = step(1.0, 1.0, 1.0, order=(0, 2, 1))
-    trace = simulate(graph, [profiled], options())
+    trace = simulate(graph, [profiled], options(record=True))
     assert [i.operation for i in trace.intervals] == [0, 2, 1]
 
 
 def test_roots_wait_for_their_release() -> None:
     graph, _ = job(Op(W, 1), Op(D, 10), Op(W, 1, after=(1,)))
     profiled = step(1.0, 0.0, 1.0, release_s=(0.5, 2.0, 0.0))
-    trace = simulate(graph, [profiled], options(steps=2))
+    trace = simulate(graph, [profiled], options(steps=2, record=True))
     spans = [(i.operation, i.start_s, i.end_s) for i in trace.intervals[:3]]
     assert spans == [(0, 0.5, 1.5), (1, 2.0, 3.0), (2, 3.0, 4.0)]
     assert trace.step_ends_s.tolist() == [[4.0, 8.0]]
@@ -109,7 +110,7 @@ def test_roots_wait_for_their_release() -> None:
 
 def test_a_worker_with_several_threads_shares_its_cores() -> None:
     """On 1.5 cores: both at 3/4 speed until 0 has its 3 s at 4 s; 1 has 3 s of 5 then."""
-    trace = run(Op(W, 3), Op(W, 5), inter_op_threads=2, cores=1.5)
+    trace = run(Op(W, 3), Op(W, 5), inter_op_threads=2, cores=1.5, record=True)
     assert [(i.operation, i.end_s) for i in trace.intervals] == [(0, 4.0), (1, 6.0)]
 
 
@@ -137,10 +138,10 @@ def test_a_cycle_is_refused() -> None:
 def workers(*ops: Op, count: int = 1, steps: int = 1, **changes: object) -> Workers:
     """Return workers whose only profiled step is of these operations."""
     graph, profiled = job(*ops)
-    return Workers(graph, [profiled], options(count, steps, **changes))
+    return Workers(graph, [profiled], options(count, steps, record=True, **changes))
 
 
-def simulate_groups(*groups: Workers) -> simulator.RecordedTrace:
+def simulate_groups(*groups: Workers) -> Trace:
     return simulator.simulate_together(groups)
 
 
@@ -177,5 +178,5 @@ def test_like_workers_in_two_groups_are_as_in_one(
         whole._replace(options=replace(chosen, workers=count)) for count in (first, chosen.workers)
     ]
     together, apart = simulate_together([whole]), simulate_together(split)
-    assert together.events == apart.events
+    assert together.intervals == apart.intervals
     assert (together.step_ends_s == apart.step_ends_s).all()

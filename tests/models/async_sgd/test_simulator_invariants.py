@@ -8,15 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
+from models.async_sgd.synthetic_trace import Interval, Trace
 from models.async_sgd.workers import SimulationOptions
 from tests.models.async_sgd.graphs import SPEED_BPS, D, Op, P, U, W, job, options, step
-from tests.models.async_sgd.oracle.simulator import Interval, RecordedTrace, simulate
+from tests.models.async_sgd.oracle.simulator import simulate
 from tests.models.async_sgd.strategies import any_options, jobs
 
 TOLERANCE_S = 1e-6
 
 
-def per_step(trace: RecordedTrace) -> dict[tuple[int, int], list[Interval]]:
+def per_step(trace: Trace) -> dict[tuple[int, int], list[Interval]]:
     steps = defaultdict(list)
     for interval in trace.intervals:
         steps[interval.worker, interval.step].append(interval)

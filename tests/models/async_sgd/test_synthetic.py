@@ -11,7 +11,7 @@ from warehouse.records import BadInput
 
 
 def trace(starts_s: list[list[float]], ends_s: list[list[float]]) -> Trace:
-    return Trace(np.array(starts_s), np.array(ends_s), events=0)
+    return Trace(np.array(starts_s), np.array(ends_s), events=0, intervals=())
 
 
 def test_steps_count_by_their_fraction_inside_the_window() -> None:

@@ -53,7 +53,7 @@ def test_a_chain() -> None:
 def test_another_link_changes_transfers_and_not_parsing() -> None:
     """Recorded at 100 kB/s, simulated at 1 MB/s: 0.02 and 0.01 s, then 50 and 30 ms of parsing."""
     read = profile(chain())
-    trace = simulate(read.graph, read.steps, options(downlink_Bps=1e6, uplink_Bps=1e6))
+    trace = simulate(read.graph, read.steps, options(downlink_Bps=1e6, uplink_Bps=1e6, record=True))
     lasted = {i.operation: i.end_s - i.start_s for i in trace.intervals}
     assert (lasted[RECEIVE], lasted[UPLOAD]) == pytest.approx((0.02, 0.01))
     assert (lasted[PARSE_DOWN], lasted[PARSE_UP]) == pytest.approx((0.05, 0.03))
@@ -78,7 +78,7 @@ def test_an_unrecorded_send_ends_when_its_transfer_starts() -> None:
     read = profile(made, link_Bps=1e9)
     assert read.steps[0].seconds == pytest.approx((100e-6, 20e-6, 500e-6, 0, 50e-6))
     assert read.steps[0].order == (0, 2, 1, 3, 4)
-    trace = simulate(read.graph, read.steps, options(downlink_Bps=1e9, uplink_Bps=1e9))
+    trace = simulate(read.graph, read.steps, options(downlink_Bps=1e9, uplink_Bps=1e9, record=True))
     starts_us = {i.operation: i.start_s * 1e6 for i in trace.intervals}
     assert starts_us[3] == pytest.approx(620)
 
@@ -143,7 +143,9 @@ def test_replaying_a_step_gives_its_recorded_times(
     trace = simulate(
         read.graph,
         read.steps,
-        options(downlink_Bps=1e6, uplink_Bps=1e6, inter_op_threads=THREADS, cores=cores),
+        options(
+            downlink_Bps=1e6, uplink_Bps=1e6, inter_op_threads=THREADS, cores=cores, record=True
+        ),
     )
     replayed_us = {i.operation: i.end_s * 1e6 for i in trace.intervals}
     assert {i: replayed_us[i] for i in sent_us} == pytest.approx(sent_us, abs=1e-3)

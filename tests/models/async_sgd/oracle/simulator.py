@@ -5,16 +5,14 @@ Source: Li et al., "Throughput Prediction of Asynchronous SGD in TensorFlow", IC
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
 from models.async_sgd.link_sharing import Flow, SharedResource
-from models.async_sgd.synthetic_trace import Trace
+from models.async_sgd.synthetic_trace import Interval, Trace
 from models.async_sgd.workers import (
     SimulationOptions,
     Station,
@@ -26,35 +24,12 @@ from models.async_sgd.workers import (
 from tests.models.async_sgd.oracle.links import Shared, SharedLinks, shared_links
 from tests.models.async_sgd.oracle.streams import Chunk, StreamScheduler
 
-
-class Interval(NamedTuple):
-    """An operation, or one chunk of a transfer, that ran without a break."""
-
-    worker: int
-    step: int
-    operation: int
-    resource: Resource
-    server: int
-    start_s: float
-    end_s: float
-    size_bytes: float
-
-
-@dataclass(frozen=True)
-class RecordedTrace(Trace):
-    """A trace, and what ran when."""
-
-    intervals: tuple[Interval, ...]
-
-
 _NEXT_STEP = -1
 _RELEASE = -2
 _UNLIMITED = 2**62
 
 
-def simulate(
-    graph: StepGraph, steps: Sequence[ProfiledStep], options: SimulationOptions
-) -> RecordedTrace:
+def simulate(graph: StepGraph, steps: Sequence[ProfiledStep], options: SimulationOptions) -> Trace:
     """Run the discrete-event simulation; equal arguments give equal traces.
 
     Steps are sampled with replacement from `steps`. Simultaneous events are handled by worker,
@@ -63,7 +38,7 @@ def simulate(
     return simulate_together([Workers(graph, steps, options)])
 
 
-def simulate_together(groups: Sequence[Workers]) -> RecordedTrace:
+def simulate_together(groups: Sequence[Workers]) -> Trace:
     """Run the simulation of groups of workers that differ, on the same servers."""
     return _Simulation(groups).run()
 
@@ -155,11 +130,12 @@ class _Simulation:
         self.ends_s: list[list[float]] = [[] for _ in self.workers]
         self.events: list[tuple[float, int, int, int, int]] = []
         self.changed: dict[Shared, None] = {}
+        self.record = groups[0].options.record
         self.intervals: list[Interval] = []
         self.now_s = 0.0
         self.count = 0
 
-    def run(self) -> RecordedTrace:
+    def run(self) -> Trace:
         for index in range(len(self.workers)):
             self._start_step(index)
         while self.events:
@@ -175,8 +151,7 @@ class _Simulation:
                 self._changes(shared)
                 self._end_chunk(index, station, operation)
             self._schedule_changed()
-        starts_s, ends_s = padded(self.starts_s), padded(self.ends_s)
-        return RecordedTrace(starts_s, ends_s, self.count, tuple(self.intervals))
+        return Trace(padded(self.starts_s), padded(self.ends_s), self.count, tuple(self.intervals))
 
     def _start_step(self, index: int) -> None:
         worker = self.workers[index]
@@ -277,20 +252,21 @@ class _Simulation:
 
     def _record(self, index: int, chunk: Chunk, start_s: float) -> None:
         self.count += 1
-        graph = self.workers[index].group.graph
-        resource = graph.resources[chunk.operation]
-        self.intervals.append(
-            Interval(
-                worker=index,
-                step=len(self.ends_s[index]),
-                operation=chunk.operation,
-                resource=resource,
-                server=graph.servers[chunk.operation],
-                start_s=start_s,
-                end_s=self.now_s,
-                size_bytes=chunk.size if resource.is_link else 0.0,
+        if self.record:
+            graph = self.workers[index].group.graph
+            resource = graph.resources[chunk.operation]
+            self.intervals.append(
+                Interval(
+                    worker=index,
+                    step=len(self.ends_s[index]),
+                    operation=chunk.operation,
+                    resource=resource,
+                    server=graph.servers[chunk.operation],
+                    start_s=start_s,
+                    end_s=self.now_s,
+                    size_bytes=chunk.size if resource.is_link else 0.0,
+                )
             )
-        )
 
 
 def padded(times_s: Sequence[Sequence[float]]) -> NDArray[np.float64]:
