@@ -7,6 +7,7 @@ from dagster import (
     AssetCheckResult,
     AssetChecksDefinition,
     AssetCheckSeverity,
+    AssetKey,
     Definitions,
     asset_check,
     define_asset_job,
@@ -21,9 +22,12 @@ from assets.forecasts import (
 )
 from assets.measurements import measured_asset, profile_asset
 from assets.resources import RoundsResource, WarehouseResource
+from assets.simulations import simulations
 from assets.study_lineage import StudyLineage, read_lineage
 from forecasting import sanity
-from forecasting.results import unjudged_labels
+from forecasting.results import forecasts, unjudged_labels
+from models.async_sgd.systems import ASYNC_SGD
+from models.linear_scaling import LINEAR
 from profilers.probes import PROBES
 from studies import run_tables
 from studies.rounds import Round
@@ -42,6 +46,12 @@ def checks(of: StudyLineage) -> list[AssetChecksDefinition]:
         key = "profiles", "tf_trace"
         checks.append(_check(of, key, _traces_are_whole, blocking=True))
         checks.append(_check(of, key, _transfers_were_captured))
+    if ASYNC_SGD in of.rests:
+        key = "predictions", ASYNC_SGD.name
+        checks.append(_check(of, key, _links_can_carry_it, blocking=True))
+        if LINEAR in of.rests:
+            others = [of.key("predictions", LINEAR.name)]
+            checks.append(_check(of, key, _not_above_linear, others=others))
     checks += [
         _check(of, ("measured", probe), _host_was_not_busy(probe))
         for probe in of.measuring
@@ -58,6 +68,7 @@ def _check(
     find: Found,
     *,
     blocking: bool = False,
+    others: Sequence[AssetKey] = (),
 ) -> AssetChecksDefinition:
     """Return a check of an asset that passes where `find` finds nothing."""
     severity = ERROR if blocking else WARN
@@ -67,6 +78,7 @@ def _check(
         name=find.__name__.strip("_"),
         description=find.__doc__,
         blocking=blocking,
+        additional_deps=others,
         pool="warehouse",
     )
     def check(rounds: RoundsResource, warehouse: WarehouseResource) -> AssetCheckResult:
@@ -116,6 +128,22 @@ def _transfers_were_captured(round_: Round, warehouse: WarehouseResource) -> lis
     return sanity.uncaptured(samples) if samples.height else []
 
 
+def _links_can_carry_it(round_: Round, warehouse: WarehouseResource) -> list[str]:
+    """No prediction is above what the server's link can carry."""
+    ledger = warehouse.open().predictions(round_.study.name, round_.repeat)
+    bounds = sanity.link_bounds(
+        run_tables.of_curves(round_, warehouse.landing, "operation"),
+        run_tables.rows(round_, warehouse.landing, "links", "link"),
+    )
+    return sanity.impossible(forecasts(round_, ledger), bounds)
+
+
+def _not_above_linear(round_: Round, warehouse: WarehouseResource) -> list[str]:
+    """No prediction is above linear scaling."""
+    ledger = warehouse.open().predictions(round_.study.name, round_.repeat)
+    return sanity.superlinear(forecasts(round_, ledger))
+
+
 def _host_was_not_busy(probe: str) -> Found:
     def host_was_not_busy(round_: Round, warehouse: WarehouseResource) -> list[str]:
         """In every window a fifth of the processor time was idle, and hardly any was stolen."""
@@ -148,6 +176,7 @@ def definitions_of(path: Path, backend: Backend = "emulated") -> Definitions:
         *(profile_asset(of, probe) for probe in of.profiling),
         *(fit_asset(of, system) for system in of.systems),
         *(prediction_asset(of, system) for system in of.systems),
+        *simulations(of),
         *(measured_asset(of, probe, predicted) for probe in of.measuring),
         *((table_asset(of), report_asset(of)) if of.study.test else ()),
     ]

@@ -10,15 +10,16 @@ from dagster import (
     asset,
 )
 
-from assets.metadata import OWNERS, errors, of_frame, of_table
+from assets.metadata import OWNERS, errors, of_figures, of_frame, of_table
 from assets.resources import RoundsResource, WarehouseResource
 from assets.study_lineage import StudyLineage
 from forecasting.evaluation import evaluate
 from forecasting.findings.study import with_pending
-from forecasting.results import by_system, outcome
+from forecasting.inputs import baseline_in_words
+from forecasting.results import by_system, outcome, scaling
 from forecasting.round_forecasts import fit_round, predict_missing
 from models.system import System
-from reports import report
+from reports import report, study_sections
 from studies.messages import Progress
 from studies.plan import REPORT_NAME, fit_name
 
@@ -104,7 +105,12 @@ def table_asset(of: StudyLineage) -> AssetsDefinition:
         history = warehouse.open()
         accuracy = history.accuracy()
         rows = with_pending(round_, outcome(round_, accuracy), history)
-        shown = of_frame(rows, round_) | errors(by_system(round_, accuracy))
+        metric, baseline = round_.study.metric.in_words, baseline_in_words(round_.study)
+        figures = of_figures(
+            study_sections.scaling(curve, metric, curve["dnn"][0], baseline)
+            for curve in scaling(rows)
+        )
+        shown = of_frame(rows, round_) | figures | errors(by_system(round_, accuracy))
         return MaterializeResult(metadata=shown)
 
     return table

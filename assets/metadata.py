@@ -1,14 +1,20 @@
 """What an asset shows of itself in the Dagster UI: rows, columns, table, round, errors, plots."""
 
-from collections.abc import Mapping
+import base64
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 import polars as pl
 from dagster import MetadataValue, TableColumn, TableSchema
+from matplotlib.figure import Figure
 
+from reports.plots import to_png
 from studies.rounds import Round
 
 OWNERS = ["team:stepcast"]
+PLOTS = 6
+"""Most plots that the metadata of an asset has: Dagster's log of events keeps each of them."""
 
 
 def of_table(name: str) -> Mapping[str, Any]:
@@ -32,6 +38,13 @@ def of_frame(frame: pl.DataFrame, round_: Round) -> dict[str, MetadataValue]:
         "round": MetadataValue.int(round_.repeat),
         "backend": MetadataValue.text(round_.backend),
     }
+
+
+def of_figures(figures: Iterable[Figure]) -> dict[str, MetadataValue]:
+    """Return the first `PLOTS` of some figures as metadata, nothing where there are none."""
+    pictures = [base64.b64encode(to_png(each)).decode() for each in islice(figures, PLOTS)]
+    images = [f"![plot](data:image/png;base64,{picture})" for picture in pictures]
+    return {"plot": MetadataValue.md("\n".join(images))} if images else {}
 
 
 def errors(judged: pl.DataFrame) -> dict[str, MetadataValue]:

@@ -93,6 +93,22 @@ def latest_forecasts(round_: Round, ledger: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def forecasts(round_: Round, ledger: pl.DataFrame, system: str = "async_sgd") -> pl.DataFrame:
+    """Return what a system forecasts for a round, in the columns of `outcome` that are known.
+
+    Columns: curve, title, label, dnn, link_mbps, workers, scenario_id, predicted, low, high and
+    linear.
+    """
+    rows = of_place(round_, ledger).rename({"subject_id": "scenario_id", "value": "predicted"})
+    predicted = _of_system(rows, system).select("scenario_id", "predicted", "low", "high")
+    baseline = _of_system(rows, *baselines()).select("scenario_id", linear="predicted")
+    return (
+        _scenarios(round_)
+        .join(predicted, on="scenario_id", how="left", maintain_order="left")
+        .join(baseline, on="scenario_id", how="left", maintain_order="left")
+    )
+
+
 def scaling(rows: pl.DataFrame) -> list[pl.DataFrame]:
     """Return the rows of each curve that has several numbers of workers."""
     curves = rows.partition_by("curve", maintain_order=True)

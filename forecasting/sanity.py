@@ -1,5 +1,7 @@
 """What cannot be, or should not be, in measurements and predictions: one line for each offence."""
 
+from collections.abc import Mapping
+
 import polars as pl
 
 from profilers.links.probe import LEAST_GOODPUT, sum_simultaneous
@@ -9,6 +11,8 @@ MOST_GOODPUT = 1.05
 """Share of the shaped speed; above 1 only by the bucket that a trial starts with."""
 LEAST_IDLE = 0.20
 LEAST_CAPTURED = 0.95
+ABOVE_BOUND, ABOVE_LINEAR = 1.05, 1.05
+"""How far predictions may exceed a bound that was itself measured."""
 
 
 def odd_links(links: pl.DataFrame, link_mbps: float | None) -> list[str]:
@@ -72,4 +76,47 @@ def disturbed_windows(samples: pl.DataFrame) -> list[str]:
         f"{row['name']}, window {row['window'] + 1}: {100 * row['value']:.0f} % {what}"
         for what, limit in limits.items()
         for row in samples.filter(limit, pl.col("window").is_not_null()).to_dicts()
+    ]
+
+
+def link_bounds(operations: pl.DataFrame, links: pl.DataFrame) -> dict[int, float]:
+    """Return the steps per second at which a server's link is full in a direction, by curve.
+
+    `operations` are those of traced curves with curve, link_mbps, resource, server and size_bytes,
+    `links` the trials on their links with link_mbps, direction, flows and bandwidth_Bps.
+    """
+    sizes = operations.group_by("curve", "link_mbps", "server", direction="resource").agg(
+        size_bytes=pl.col("size_bytes").sum()
+    )
+    speeds = (
+        links.filter(pl.col("flows") == 1)
+        .group_by("link_mbps", "direction")
+        .agg(speed_Bps=pl.col("bandwidth_Bps").mean())
+    )
+    bounds = (
+        sizes.join(speeds, on=["link_mbps", "direction"], nulls_equal=True)
+        .filter(pl.col("size_bytes") > 0)
+        .group_by("curve")
+        .agg(bound=(pl.col("speed_Bps") / pl.col("size_bytes")).min())
+    )
+    return dict(bounds.rows())
+
+
+def impossible(forecast: pl.DataFrame, bounds: Mapping[int, float]) -> list[str]:
+    """Return predictions above the bound of their curve; `forecast` has curve, label, predicted."""
+    limit = pl.col("curve").replace_strict(bounds, return_dtype=pl.Float64)
+    return _above(forecast.with_columns(limit=ABOVE_BOUND * limit), "the links carry at most")
+
+
+def superlinear(forecast: pl.DataFrame) -> list[str]:
+    """Return predictions above linear scaling; `forecast` has label, predicted and linear."""
+    limit = ABOVE_LINEAR * pl.col("linear")
+    return _above(forecast.with_columns(limit=limit), "linear scaling gives at most")
+
+
+def _above(rows: pl.DataFrame, what: str) -> list[str]:
+    too_high = rows.filter(pl.col("predicted") > pl.col("limit"))
+    return [
+        f"{row['label']}: {row['predicted']:.2f} steps/s predicted, {what} {row['limit']:.2f}"
+        for row in too_high.to_dicts()
     ]

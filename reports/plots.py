@@ -94,10 +94,12 @@ def legend_below(figure: Figure, axes: Axes) -> None:
     figure.legend(handles, names, loc="outside lower left", ncols=columns, fontsize="small")
 
 
-def blank() -> tuple[Figure, Axes]:
+def blank(title: str = "") -> tuple[Figure, Axes]:
     """Return an empty figure, as all of them begin; to be called by what is `styled`."""
     figure = Figure(figsize=(6.0, 3.6), layout="constrained")
-    return figure, figure.subplots()
+    axes = figure.subplots()
+    axes.set_title(title, fontsize=11)
+    return figure, axes
 
 
 def coloured(items: Iterable[_T]) -> Iterator[tuple[str, _T]]:

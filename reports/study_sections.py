@@ -13,16 +13,19 @@ from reports.html import Column, TableSection, table, text_column
 from reports.plots import LINEAR, MEASURED, PREDICTED, blank, styled
 from reports.wording import DASH, interval, number, percent, signed, spaced
 
+_ABOVE_LEGEND = 24
 _ABOVE_POINTS = 1.08
 
 
 @styled
-def scaling(rows: pl.DataFrame, label: str, baseline: str = "linear scaling") -> Figure:
+def scaling(
+    rows: pl.DataFrame, label: str, title: str = "", baseline: str = "linear scaling"
+) -> Figure:
     """Plot one curve's metric by number of workers: predicted, baseline, and measured if known.
 
     `rows` has workers, predicted, low, high, linear, measured and spread_percent.
     """
-    figure, axes = blank()
+    figure, axes = blank(title)
     workers = rows["workers"].to_list()
     axes.fill_between(workers, rows["low"], rows["high"], color=PREDICTED, alpha=0.2, lw=0)
     axes.plot(workers, rows["predicted"], "-o", ms=4, color=PREDICTED, label="predicted")
@@ -44,6 +47,7 @@ def scaling(rows: pl.DataFrame, label: str, baseline: str = "linear scaling") ->
     # Whole marks below the upper end, however close to each other all points are.
     axes.set_ylim(0, _ABOVE_POINTS * axes.get_ylim()[1])
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0)
+    axes.set_title(title, fontsize=11, pad=_ABOVE_LEGEND if title else None)
     return figure
 
 

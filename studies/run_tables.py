@@ -26,6 +26,24 @@ def rows(
     return pl.concat(frames) if frames else pl.DataFrame()
 
 
+def of_curves(round_: Round, landing: Path, name: str) -> pl.DataFrame:
+    """Return raw table `name` of the profile of each curve of a round that has landed.
+
+    Adds the columns `curve` and `link_mbps`, the speed of the links it trains on, which need not be
+    the one it was profiled on.
+    """
+    profiles = {need.scenario: run for need, run in round_.runs_of("tf_trace").items()}
+    frames = [
+        table(landing, profiles[profiled], name).with_columns(
+            curve=pl.lit(index, pl.Int32),
+            link_mbps=pl.lit(curve.scenario(1, round_.backend).link_mbps, pl.Float64),
+        )
+        for index, curve in enumerate(round_.study.curves)
+        if (profiled := curve.profiled(round_.backend)) in profiles
+    ]
+    return pl.concat(frames) if frames else pl.DataFrame()
+
+
 def table(landing: Path, run: Run, name: str) -> pl.DataFrame:
     """Return one raw table of a landed run."""
     return tables(landing, run)[name]

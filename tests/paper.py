@@ -13,7 +13,7 @@ from studies.measurement import measure
 from studies.messages import Progress
 from studies.rounds import Round, open_round
 from studies.study import read_study
-from tests.synthetic import STUDY, PaperProbes, profiled, write_study
+from tests.synthetic import CAPTURING, STUDY, PaperProbes, profiled, write_study
 
 
 @pytest.fixture
@@ -80,3 +80,9 @@ def landed_round(
 def round_(landed_round: Callable[[str], Round]) -> Round:
     """Return a round of which everything has landed, without captured packets."""
     return landed_round(STUDY)
+
+
+@pytest.fixture
+def captured_round(landed_round: Callable[[str], Round]) -> Round:
+    """Return a round of which everything has landed, with captured packets."""
+    return landed_round(CAPTURING)

@@ -1,6 +1,6 @@
 """Figures of papers as they are declared: rows of a round, how they are drawn, what was printed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,12 +9,15 @@ import polars as pl
 from forecasting.ceer_study import CeerMeasurements, read_measurements
 from forecasting.findings.mark import Mark
 from forecasting.findings.study import judged_forecasts, with_pending
+from forecasting.fits import Fit
 from forecasting.results import outcome
 from forecasting.round_forecasts import fits_of_round
+from models.async_sgd.systems import ASYNC_SGD
 from models.ceer.fit import FittedCeer
 from models.ceer.predictor import Ceer
 from models.ceer.systems import CEER, CEER_PYTORCH
 from studies import run_tables
+from studies.curve import Curve
 from studies.rounds import Round
 from warehouse.records import Scenario
 from warehouse.warehouse import Warehouse
@@ -40,6 +43,11 @@ class MeasuredRound:
     def judged(self) -> pl.DataFrame:
         """A row for each system and judged scenario: see `judged_forecasts`."""
         return judged_forecasts(self.round, self.accuracy)
+
+    @cached_property
+    def fits(self) -> Mapping[Curve, Fit]:
+        """Fits of asynchronous SGD to the profiles of its curves."""
+        return fits_of_round(ASYNC_SGD, self.round, self.warehouse)
 
     @cached_property
     def trained(self) -> list[Scenario]:

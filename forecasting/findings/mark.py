@@ -9,17 +9,19 @@ class Mark:
     """How rows are drawn.
 
     Attributes:
-        kind: lines or steps.
+        kind: lines, points, steps, or spans from `x` to `to`.
         x: a column.
-        y: columns; those after the first are dashed.
+        y: columns; those after the first are dashed, or points beside a line.
         of: the column that colours tell apart.
         panel: a column with a picture for each of its values.
-        has_log_y: whether the vertical axis is on a scale of logarithms.
+        to: where a span ends.
+        log: axes on a scale of logarithms: x, y or xy.
     """
 
-    kind: Literal["line", "step"]
+    kind: Literal["line", "points", "step", "spans"]
     x: str
     y: tuple[str, ...]
     of: str = ""
     panel: str = ""
-    has_log_y: bool = False
+    to: str = ""
+    log: str = ""

@@ -250,7 +250,7 @@ FIGURES = (
         "Seconds of the runs that a system's fits saw, and its error, by number of networks that "
         "are judged, in the order of the study; a run that serves several counts once.",
         waiting,
-        Mark("line", "workloads", ("measuring_s",), of="system", has_log_y=True),
+        Mark("line", "workloads", ("measuring_s",), of="system", log="y"),
         printed="section IV-B5",
     ),
 )

@@ -77,6 +77,11 @@ class Parameters(Record):
     links: tuple[LinkProfile, ...]
     settings: Settings
 
+    @property
+    def scenario(self) -> Scenario:
+        """The first profiled scenario: the others differ in their worker only."""
+        return self.profiled[0].scenario
+
 
 # From the rows of link probes to what a simulation needs to know of links.
 

@@ -5,8 +5,11 @@ import pytest
 
 from forecasting.sanity import (
     disturbed_windows,
+    impossible,
+    link_bounds,
     odd_links,
     odd_traces,
+    superlinear,
     uncaptured,
 )
 
@@ -72,6 +75,48 @@ def test_disturbed_windows_are_told() -> None:
     assert disturbed_windows(samples) == [
         "measure a, window 2: 19 % idle",
         "measure a, window 1: 3 % stolen",
+    ]
+
+
+def test_the_bound_is_the_fuller_direction_of_a_single_flow() -> None:
+    operations = pl.DataFrame(
+        {
+            "curve": [0, 0, 0, 0, 1, 1],
+            "link_mbps": [200.0, 200.0, 200.0, 200.0, None, None],
+            "resource": ["downlink", "downlink", "uplink", "worker", "downlink", "uplink"],
+            "server": [0, 0, 0, None, 0, 0],
+            "size_bytes": [6, 4, 5, None, 50, 100],
+        },
+        schema_overrides={"curve": pl.Int32},
+    )
+    speeds = pl.DataFrame(
+        {
+            "link_mbps": [200.0, 200.0, 200.0, 200.0, None, None],
+            "direction": ["downlink", "downlink", "downlink", "uplink", "downlink", "uplink"],
+            "flows": [1, 1, 2, 1, 1, 1],
+            "bandwidth_Bps": [90.0, 110.0, 1.0, 45.0, 1000.0, 1000.0],
+        }
+    )
+    assert link_bounds(operations, speeds) == {0: 9.0, 1: 10.0}
+
+
+def test_each_server_has_its_own_link() -> None:
+    operations = pl.DataFrame(
+        {"curve": [0, 0], "link_mbps": [200.0] * 2, "server": [0, 1], "size_bytes": [10, 30]}
+    ).with_columns(resource=pl.lit("downlink"))
+    speeds = links(8e-6 * 90).with_columns(link_mbps=200.0)
+    assert link_bounds(operations, speeds) == {0: pytest.approx(3.0)}
+
+
+def test_predictions_above_their_bounds_are_told() -> None:
+    forecast = pl.DataFrame(
+        {"curve": [0, 0], "label": ["a", "b"], "predicted": [10.4, 10.6], "linear": [10.0, 10.0]}
+    )
+    assert impossible(forecast, {0: 10.0}) == [
+        "b: 10.60 steps/s predicted, the links carry at most 10.50"
+    ]
+    assert superlinear(forecast) == [
+        "b: 10.60 steps/s predicted, linear scaling gives at most 10.50"
     ]
 
 

@@ -75,6 +75,16 @@ def test_marks_draw_what_the_rows_say() -> None:
     (axes,) = draw(FIGURE.mark, ROWS).axes  # type: ignore[arg-type]
     assert [list(line.get_xdata()) for line in axes.lines] == [[2, 3], [2, 3], [], [2]]  # type: ignore[arg-type]
     assert axes.lines[0].get_color() == axes.lines[1].get_color() != axes.lines[2].get_color()
+    spans = pl.DataFrame({"link": ["up", "down"], "start_s": [0.0, 0.5], "end_s": [1.0, 2.0]})
+    (axes,) = draw(Mark("spans", "start_s", ("link",), to="end_s"), spans).axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["up", "down"]
+    (bars,) = axes.collections
+    ends = [(path.get_extents().x0, path.get_extents().x1) for path in bars.get_paths()]
+    assert ends == [(0.0, 1.0), (0.5, 2.0)]
+    points = Mark("points", "seconds", ("dnn",), of="dnn", log="x")
+    (axes,) = draw(points, ROWS).axes
+    assert axes.get_xscale() == "log"
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["alexnet", "vgg11"]
 
 
 def test_each_paper_shows_what_a_round_has_beside_what_it_prints(
@@ -91,7 +101,7 @@ def test_each_paper_shows_what_a_round_has_beside_what_it_prints(
     assert named
     shown, *_ = shown.split('<p class="group">')
     assert headings(shown)[0] == "Errors"
-    assert "Examples a second by number of workers" in headings(shown)
+    assert "What a profiled step consists of" in headings(shown)
     assert "Ceer: study" not in page and "PredictDDL (2023): study" not in page
     assert page.count("All that it prints</h2>") == len(PAPERS)
     assert "581 s" in page and "13.5 %" in page

@@ -27,6 +27,13 @@ def rows_of(frame: pl.DataFrame | None) -> pl.DataFrame:
     return frame
 
 
+def test_streams_of_captured_packets_are_drawn(captured_round: Round, home: Path) -> None:
+    found = of(captured_round, home)
+    streams = rows_of(async_sgd.streams(found))
+    assert (streams["stream"].n_unique(), set(streams["sent"])) == (1, {"in one piece"})
+    assert (streams["end_ms"] > streams["start_ms"]).all()
+
+
 def test_curves_stand_beside_each_other(round_: Round, home: Path) -> None:
     first, second = round_.study.curves
     twin = first.model_copy(update={"batch_size": 8})
@@ -49,3 +56,22 @@ def test_errors_are_of_judged_scenarios(round_: Round, home: Path) -> None:
     assert rows_of(async_sgd.errors_by_batch(busy))["dnn"].to_list() == ["small_cnn"]
     unknown = results(round_).with_columns(error_percent=pl.lit(None, pl.Float64))
     assert rows_of(async_sgd.errors_by_batch(of(round_, home, rows=unknown))).is_empty()
+
+
+def test_throughput_out_of_the_barrier_is_of_the_most_workers(round_: Round, home: Path) -> None:
+    rows = rows_of(async_sgd.convergence(of(round_, home)))
+    scenarios = rows["scenario"].unique(maintain_order=True).to_list()
+    assert [name.partition(" ")[0] for name in scenarios] == ["small_cnn", "alexnet"]
+    assert scenarios[1] == "alexnet 64px b4, unshaped, W=3"
+    assert (rows["measured"] > 0).all() and (rows["simulated"] > 0).all()
+
+
+def test_each_network_has_traced_steps(round_: Round, home: Path) -> None:
+    found = of(round_, home)
+    traced = rows_of(async_sgd.traced_steps(found))
+    assert traced["profile"].unique(maintain_order=True).to_list() == [
+        "small_cnn 16px b4, unshaped, W=1",
+        "alexnet 64px b4, unshaped, W=1",
+    ]
+    nothing = of(replace(round_, runs=()), home)
+    assert async_sgd.traced_steps(nothing) is None

@@ -1,13 +1,52 @@
 """The chain of test_predictor: 20 kB down and 10 kB up at 100 kB/s in a step of 0.78 s."""
 
 import numpy as np
+import polars as pl
 import pytest
 
 from models.async_sgd.synthetic_trace import (
     Trace,
+    busy_intervals,
     steps_per_s,
+    union_of_intervals,
 )
+from models.async_sgd.timeline import simulate_trace
+from tests.models.async_sgd.frames import CHAIN_STEP, chain
+from tests.models.async_sgd.test_predictor import fitted
+from tests.models.runs import scenario
 from warehouse.records import BadInput
+
+
+def test_workers_start_at_once_and_do_their_steps() -> None:
+    trace = simulate_trace(fitted(), scenario(3), steps=4)
+    assert trace.step_starts_s.shape == (3, 4)
+    assert trace.step_starts_s[:, 0].tolist() == [0, 0, 0]
+    assert trace.intervals == ()
+
+
+def test_intervals_that_touch_or_overlap_are_one() -> None:
+    rows = pl.DataFrame(
+        [("a", 5, 6), ("a", 0, 4), ("a", 1, 2), ("a", 4, 5), ("a", 8, 9), ("b", 5, 7)],
+        schema=["what", "from", "to"],
+        orient="row",
+    )
+    assert union_of_intervals(rows, ["what"], "from", "to").rows() == [
+        ("a", 0, 6),
+        ("a", 8, 9),
+        ("b", 5, 7),
+    ]
+
+
+def test_steps_are_laid_end_to_end() -> None:
+    """A step of the chain lasts 700 ms: reading from 1 to 3, receiving from 3 to 253 ms, ..."""
+    made = chain(steps=3)
+    rows = busy_intervals(made.operations, made.timings, 2)
+    length_us = max(map(sum, CHAIN_STEP.values()))
+    assert length_us == 700_000
+    downlink = rows.filter(resource="downlink").select("step", "start_us", "end_us").rows()
+    assert downlink == [(0, 3_000, 253_000), (1, 703_000, 953_000)]
+    server = rows.filter(resource="ps", step=0).select("start_us", "end_us").rows()
+    assert server == [(1_000, 3_000), (690_000, 700_000)]
 
 
 def trace(starts_s: list[list[float]], ends_s: list[list[float]]) -> Trace:
