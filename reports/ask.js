@@ -1,10 +1,7 @@
 // The page to ask. Whatever it shows is an answer of /v1; the question is in the address.
 const $ = (id) => document.getElementById(id);
 const given = $("given") ? JSON.parse($("given").textContent) : null;
-const NDJSON = "application/x-ndjson";
-const GIB = 2 ** 30;
-const SHOWN = 40;
-
+const NDJSON = "application/x-ndjson", GIB = 2 ** 30, SHOWN = 40;
 // Elements: text is text, never HTML.
 function el(tag, attributes = {}, ...children) {
   const made = tag.startsWith("svg:")
@@ -25,7 +22,6 @@ const sub = of("p", { class: "sub" });
 const unseen = of("span", { class: "unseen" });
 const spinner = () => el("span", { class: "spin", "aria-hidden": "true" });
 const button = (words, act) => el("button", { type: "button", class: "link", onclick: act }, words);
-
 // Numbers as people read them.
 const group = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 function figure(value, digits = 3) {
@@ -63,7 +59,6 @@ function amountOf(text) {
   const scale = { k: 1e3, t: 1e3, m: 1e6, b: 1e9 }[(found[2] ?? " ")[0].toLowerCase()] ?? 1;
   return Number(found[1].replace(/[,\s_]/g, "")) * scale;
 }
-
 // Asking: the token is asked once and goes in a header; an answer that takes long tells its progress.
 class Refused extends Error {}
 async function call(path, { body, signal, accept = "application/json", say } = {}) {
@@ -132,7 +127,6 @@ function fault(error, place = $("fault")) {
   place.replaceChildren(p(error instanceof Refused ? error.message : `The page failed: ${error.message}`));
   if (!(error instanceof Refused)) console.error(error);
 }
-
 async function fill(place, words, make) {
   place.replaceChildren(el("p", { role: "status" }, spinner(), words));
   try {
@@ -141,7 +135,6 @@ async function fill(place, words, make) {
     fault(error, place);
   }
 }
-
 // The question: fields of the form, which are those of the address.
 const state = { support: null, types: [], answers: [], config: null, open: null, compared: new Set() };
 const form = $("question");
@@ -149,12 +142,10 @@ const sortBy = { column: "cost", down: false };
 const fields = () => [...new Set([...form.elements].map((each) => each.name).filter(Boolean))];
 const value = (name) => form.elements[name]?.value.trim() ?? "";
 const number = (name) => (value(name) === "" ? undefined : Number(value(name)));
-
 function readAddress() {
   const asked = new URLSearchParams(location.search);
   for (const name of fields()) if (form.elements[name]) form.elements[name].value = asked.get(name) ?? "";
   if (!value("unit")) form.elements.unit.value = "samples";
-  for (const name of ["minimize", "gpu", "market", "links"]) if (!value(name)) form.elements[name].value = "";
   sortBy.column = asked.get("sort")?.replace("-", "") || "cost";
   sortBy.down = asked.get("sort")?.startsWith("-") ?? false;
   state.open = asked.get("open");
@@ -225,7 +216,6 @@ function wanted() {
     .filter((type) => !["efa", "both"].includes(links) || type.efa)
     .map((type) => type.node_type);
 }
-
 let running = null, ready = null;
 async function ask() {
   running?.abort();
@@ -260,7 +250,6 @@ function working(text, control) {
   };
   $("status").replaceChildren(spinner(), `${text} … `, button("Cancel", stop));
 }
-
 // The answer: headline, plot, cards, table; a row opens.
 const ways = () => state.answers.flatMap(({ answer, body }, place) =>
   answer.candidates.map((way) => ({ ...way, answer, body, id: `${place}:${way.key}`, batch: body.batch_size })));
@@ -334,7 +323,6 @@ function cards(best, answer) {
 }
 const detailOf = (way) => forecastOf(way)?.detail ?? null;
 const forecastOf = (way) => way.forecast ?? way.answer.forecasts.find((each) => each.scenario_id === way.scenario_id && each.system === way.system);
-
 function bar(parts, whole, label) {
   const used = parts.filter(([, of]) => of > 0);
   return el("div", { class: "bar", role: "img", "aria-label": `${label}: ${used.map(([name, of]) => `${name} ${percent(of / whole)}`).join(", ")}` },
@@ -352,7 +340,6 @@ function memoryBar(way, detail) {
   return [bar(parts, Math.max(way.memory_bytes, way.needed_bytes), "Memory"),
     key(parts, (name, of) => `${name} ${gib(of)}`)];
 }
-
 function drawWhenSized(box, make) {
   let last = 0;
   new ResizeObserver(([{ contentRect }]) => {
@@ -426,7 +413,6 @@ function front(all, best, body, width) {
   made.addEventListener("click", () => made.value && openWay(made.value.way.id));
   return made;
 }
-
 // The table: any column sorts; a row opens; two or three are compared.
 function columns(words, several) {
   const per = words ? words : 1;
@@ -525,7 +511,6 @@ function sideBySide(all, words) {
     el("thead", {}, el("tr", {}, el("td"), chosen.map((way) => el("th", { scope: "col" }, nodesOf(way))))),
     el("tbody", {}, shown.map(([, title, , cell]) => el("tr", {}, el("th", { scope: "row" }, title), chosen.map((way) => el("td", {}, cell(way))))))));
 }
-
 // What a row opens to.
 async function detailInto(place, way, all, words) {
   const box = el("div", { class: "detail" });
@@ -539,11 +524,10 @@ async function detailInto(place, way, all, words) {
   });
 }
 async function fetchForecast(way) {
-  const [, strategy] = way.training.split(" ");
+  const [, strategy] = way.training.split(" "), devices_per_node = Math.max(1, Math.round((way.gpus ?? way.workers) / way.workers));
   const { samples, epochs, dataset_samples, max_hours, budget_usd, late, market, capacity, max_nodes, minimize, ...rest } = way.body;
-  const body = { ...rest, worker: way.node_type, workers: way.workers, devices_per_node: Math.max(1, Math.round((way.gpus ?? way.workers) / way.workers)), strategy };
-  if (strategy === "single") delete body.workers;
-  const answer = await call("v1/forecasts", { body });
+  const several = strategy === "single" ? {} : { workers: way.workers, devices_per_node };
+  const answer = await call("v1/forecasts", { body: { ...rest, worker: way.node_type, strategy, ...several } });
   return answer.forecasts.find((each) => each.scenario_id === way.scenario_id && each.system === way.system);
 }
 const panel = (title, ...inside) => el("section", { class: "panel" }, el("h3", {}, title), inside);
@@ -627,7 +611,6 @@ function withoutForecast() {
   if (!reasons.size) return null;
   return el("details", {}, el("summary", {}, "Why ways have no forecast"), el("ul", {}, [...reasons].slice(0, 12).map(([why, n]) => li(`${group.format(n)}: ${why}`))));
 }
-
 // Copies and files.
 async function copy(text, what) {
   try {
@@ -670,29 +653,21 @@ function csvOf(all) {
 }
 function tools(all, body) {
   const answers = state.answers.map((each) => each.answer), lines = (of) => state.answers.map((each) => of(each.body)).join("\n");
+  const send = () => call("v1/recommendations?refused=false", { body, accept: "text/html" })
+    .then((page) => download("stepcast.html", page)).catch((error) => fault(error));
   const json = () => JSON.stringify(answers.length > 1 ? answers : answers[0], null, 1);
   return el("p", { class: "tools" },
     !given && [button("Copy link", () => copy(location.href, "The link")), button("Copy as command", () => copy(lines(commandOf), "The command")),
       button("Copy as curl", () => copy(lines(curlOf), "The command"))],
     button("CSV", () => download("stepcast.csv", csvOf(all), "text/csv")), button("JSON", () => download("stepcast.json", json(), "application/json")),
-    !given && button("One file to send", async () => {
-      try {
-        download("stepcast.html", await call("v1/recommendations?refused=false", { body, accept: "text/html" }));
-      } catch (error) {
-        fault(error);
-      }
-    }));
+    !given && button("One file to send", send));
 }
-
 // Coverage: kinds of networks by boards; a cell's colour is its error, its number how often it was judged.
 let coverage = null;
-function covered(say) {
-  coverage ??= call("v1/coverage", { accept: NDJSON, say }).catch((error) => {
-    coverage = null;
-    throw error;
-  });
-  return coverage;
-}
+const covered = () => (coverage ??= call("v1/coverage", { accept: NDJSON }).catch((error) => {
+  coverage = null;
+  throw error;
+}));
 const showCoverage = () => fill($("coverage"), "Reading what was judged. The first time it takes half a minute …", async () => {
   const { cells } = await covered();
   if (cells.length) return coverageOf(cells);
@@ -741,10 +716,7 @@ const names = (rows, name) => [...new Set(rows.map((row) => row[name] ?? "asked"
 const note = (view, chosen) =>
   history.replaceState(null, "", `?${new URLSearchParams(Object.entries({ view, ...chosen }).filter(([, of]) => of))}`);
 function selectOf(label, chosen, name, options, all, redraw) {
-  const pick = (event) => {
-    chosen[name] = event.target.value;
-    redraw();
-  };
+  const pick = (event) => redraw((chosen[name] = event.target.value));
   const option = (of, words = of) => el("option", { value: of, selected: of === chosen[name] }, words);
   return el("label", {}, label, el("select", { onchange: pick }, all && option("", "all"), options.map((of) => option(of))));
 }
@@ -780,7 +752,6 @@ function rowsTable(heads, rows, formats = {}) {
       el("table", {}, el("thead", {}, el("tr", {}, heads.map(head))), body)),
     rows.length > 500 && sub(`And ${group.format(rows.length - 500)} more rows: CSV has them.`));
 }
-
 // History: measured beside forecast over time; ready queries, and SQL where it is allowed.
 const showHistory = () => fill($("history"), "Reading the history …", async () => {
   const [judged, { queries }] = await Promise.all([call("v1/history/queries/judged"), call("v1/history/queries")]);
@@ -846,7 +817,6 @@ function queriesOf(queries) {
     state.support?.sql && [el("h3", {}, "SQL of your own"), free,
       el("button", { type: "button", class: "ask", onclick: runFree }, "Run")], rows);
 }
-
 // Where things begin.
 function show(view) {
   for (const each of document.querySelectorAll("[data-of]")) each.hidden = each.dataset.of !== view;
@@ -896,13 +866,11 @@ async function begin() {
     history.pushState(null, "", link.dataset.view === "ask" && state.answers.length ? address() : link.getAttribute("href"));
     route();
   });
-  let waiting;
   form.addEventListener("input", () => {
     shape();
     clearTimeout(waiting);
     if (state.answers.length) waiting = setTimeout(submit, 350);
   });
-  form.addEventListener("submit", () => clearTimeout(waiting));
   $("config").addEventListener("change", (event) => event.target.files[0] && readConfig(event.target.files[0]));
   addEventListener("dragover", (event) => event.preventDefault());
   addEventListener("drop", (event) => {
@@ -911,7 +879,9 @@ async function begin() {
   });
   route();
 }
+let waiting;
 async function submit() {
+  clearTimeout(waiting);
   await ready;
   state.open = null;
   history.pushState(null, "", address());

@@ -253,3 +253,5 @@ def test_tables_of_a_report_sort_and_its_sections_open(tmp_path: Path, opened: O
 def test_the_page_is_light() -> None:
     sizes = sum(path.stat().st_size for path, _ in ASK_FILES.values()) + len(ask_page())
     assert sizes <= 600_000
+    script, _ = ASK_FILES["ask.js"]
+    assert len(script.read_text().splitlines()) <= 900
