@@ -1,26 +1,19 @@
-"""Write docs/cli.md from the commands' own help, and docs/node-types.md from the catalogue.
+"""Write docs/cli.md from the commands' own help.
 
 Usage: python scripts/reference_pages.py; `tests/test_reference_pages.py` fails where it is old.
 """
 
-import sys
 import textwrap
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
-import polars as pl
 import typer
 
-from models.gpu_step.device import boards, device_of_node
 from pipelines.cli.main import app, load_command
-from profilers.clusters.node_types import GPU, shipped_node_types
 from warehouse.home import CHECKOUT
 
 CLI = CHECKOUT / "docs" / "cli.md"
-CATALOGUE = CHECKOUT / "docs" / "node-types.md"
-_PRICES = CHECKOUT / "data" / "public" / "aws_on_demand"
 _CLI_INTRO = """# Which commands are there?
 
 This page is made from the commands' own help by `python scripts/reference_pages.py`.
@@ -107,91 +100,9 @@ def _help(command: Any) -> str:
     return "\n\n".join(wrapped(" ".join(paragraph.split())) for paragraph in paragraphs) + "\n"
 
 
-_CATALOGUE_INTRO = """# Which node types of EC2 are in the catalogue?
-
-This page is made from `profilers/clusters/node_types.yaml` (which names its sources),
-`models/gpu_step/devices.yaml` and `data/public/aws_on_demand` by
-`python scripts/reference_pages.py`. `stepcast node-types` says the same of your history, with your
-prices and runs; `stepcast recommend` chooses among them
-([recommend.md](recommend.md#which-gpus-of-ec2)).
-"""
-
-
-def catalogue_page() -> str:
-    """Return docs/node-types.md."""
-    prices = pl.concat([pl.read_parquet(file) for file in sorted(_PRICES.glob("*/price.parquet"))])
-    newest = prices.sort("observed_at").filter(market="on_demand")
-    usd = dict(newest.select("node_type", "usd_per_hour").iter_rows())
-    (place,) = newest["region"].unique()
-    day = f"{cast(datetime, newest['observed_at'].max()):%-d %B %Y}"
-    parts = [
-        _CATALOGUE_INTRO,
-        "\n## Instances of EC2 with GPUs\n"
-        f"Baseline network (EFA: with the Elastic Fabric Adapter); prices on demand in {place} on\n"
-        f"{day}.\n"
-        "A dash: no price is listed, or the GPU has no data sheet.\n\n"
-        "| node type | GPUs | linked by | Gb/s | EFA | cores | GiB | data sheet | $/h |\n"
-        "|---|---|---|---:|---|---:|---:|---|---:|\n",
-    ]
-    for name, kind in shipped_node_types().items():
-        if kind.gpu is None or name.startswith(GPU):
-            continue
-        sheet = device_of_node(name)
-        cells = (
-            f"`{name}`",
-            f"{kind.gpus} {kind.gpu}",
-            kind.gpu_link or "",
-            f"{kind.bandwidth_mbps / 1000:g}",
-            "yes" if kind.efa else "",
-            f"{kind.threads}",
-            "–" if kind.memory_gib is None else f"{kind.memory_gib:g}",
-            "–" if sheet is None else sheet.name,
-            f"{usd[name]:.2f}" if name in usd else "–",
-        )
-        parts.append(f"| {' | '.join(cells)} |\n")
-    parts.append(
-        "\n## Instances of EC2 without GPUs\n"
-        "A core has two virtual processors.\n\n"
-        "| node type | virtual processors | GiB | Gb/s | EFA | $/h |\n"
-        "|---|---:|---:|---:|---|---:|\n"
-    )
-    for name, kind in shipped_node_types().items():
-        if kind.gpu is None and kind.vcpus is not None:
-            plain_cells = (
-                f"`{name}`",
-                f"{kind.vcpus}",
-                f"{kind.memory_gib:g}",
-                f"{kind.bandwidth_mbps / 1000:g}",
-                "yes" if kind.efa else "",
-                f"{usd[name]:.3f}" if name in usd else "–",
-            )
-            parts.append(f"| {' | '.join(plain_cells)} |\n")
-    parts.append(
-        "\n## Data sheets of GPUs\n"
-        "Dense peaks in 10¹² operations a second (a dash: no matrix units).\n"
-        "Memory bandwidth is in GB/s, memory as the driver reports it.\n\n"
-        "| GPU | announced | float32 | tf32 | bfloat16 | float16 | GB/s | GiB | W |\n"
-        "|---|---|---:|---:|---:|---:|---:|---:|---:|\n"
-    )
-    for board in sorted(boards(), key=lambda board: (board.announced, board.name)):
-        peaks = (board.peak.get(name) for name in ("float32", "tf32", "bfloat16", "float16"))
-        board_cells = (
-            board.name,
-            board.announced,
-            *("–" if peak is None else f"{peak / 1e12:g}" for peak in peaks),
-            f"{board.bandwidth / 1e9:g}",
-            f"{board.memory_bytes / 2**30:g}",
-            f"{board.watts:g}",
-        )
-        parts.append(f"| {' | '.join(board_cells)} |\n")
-    return "".join(parts)
-
-
 def main() -> None:
-    """Write the pages."""
-    for path, text in ((CLI, cli_page()), (CATALOGUE, catalogue_page())):
-        path.write_text(text)
-        sys.stdout.write(f"{path.relative_to(CHECKOUT)}: {text.count(chr(10))} lines\n")
+    """Write the page."""
+    CLI.write_text(cli_page())
 
 
 if __name__ == "__main__":

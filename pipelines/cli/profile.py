@@ -24,7 +24,7 @@ from profilers.clusters import BackendChoice, host_id
 from profilers.clusters.fleet import BACKENDS
 from profilers.clusters.node_types import check_host, fleet_types, node_group
 from studies import measurement
-from studies.plan import RunDurations, tasks
+from studies.plan import tasks
 from studies.rounds import Round, open_round
 from studies.study import Study
 from warehouse.home import home
@@ -90,7 +90,7 @@ def profile(
     round_ = open_round(study, inputs_of_study(study), chosen, host, landed)
     print_text(own.in_words)
     tell(f"backend {chosen}: {why}")
-    _measure(round_, probes, warehouse.landing, RunDurations(landed, host, warehouse.landing))
+    _measure(round_, probes, warehouse.landing)
     warehouse.load()
     what = "steps" if "tf_trace" in probes else "passes"
     print_text(f"Its {what} on {worker} have landed; `stepcast predict {target} …` rests on them.")
@@ -130,8 +130,8 @@ def _study(own: OwnWorkload, target: str, probes: Probes) -> Study:
     )
 
 
-def _measure(round_: Round, probes: Probes, landing: Path, taken: RunDurations) -> None:
-    progress = LineProgress(tasks(round_, taken))
+def _measure(round_: Round, probes: Probes, landing: Path) -> None:
+    progress = LineProgress(tasks(round_))
     try:
         for probe in probes:
             round_ = measurement.profile(round_, probe, landing, progress)

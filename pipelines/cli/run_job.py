@@ -26,7 +26,7 @@ from pipelines.cli.tables import (
 from profilers.clusters import host_id
 from profilers.probe import PlannedRun
 from reports.wording import headline, interval, number, opening, percent
-from studies.plan import RunDurations, Task, tasks
+from studies.plan import Task, tasks
 from studies.renting import check_capped, estimate, price_plan
 from studies.rounds import (
     Round,
@@ -216,12 +216,11 @@ def _prospect(path: Path, backend: str | None, place: Path, *, judged: bool = Tr
     runs = known_runs(place)
     host = host_id(loaded.backend)
     round_ = open_round(loaded.study, loaded.asking, loaded.backend, host, runs)
-    taken = RunDurations(runs, host, place / "landing")
     rest = input_runs_by_system(
         systems_of(loaded.study), loaded.study, round_.needs, loaded.backend
     )
     names = [system.name for system in rest]
-    ahead = tasks(round_, taken, judged=judged, forecasting=names)
+    ahead = tasks(round_, judged=judged, forecasting=names)
     return RoundPlan(round_, loaded.why, ahead, judged)
 
 
