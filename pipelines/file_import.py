@@ -7,12 +7,14 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
 
+from models.gpu_step.device import device_of_node, devices
+from profilers.clusters.node_types import node_group
 from profilers.probe import Setting
 from profilers.readers.contract import ImportedRun, ReaderOptions
 from profilers.readers.csv_mapping import CsvMapping, find, load
@@ -88,12 +90,15 @@ def import_file(
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror}") from error
     mapping = load(find(path, options.mapping)) if format_name == "csv" else None
+    if options.worker is not None and not given.source:
+        given = replace(given, source=f"your trace {path.name}")
     provenance = _completed(path, mapping, given)
     stem = f"imported-{format_name}-{sha256[:16]}"
     settings: dict[str, Setting] = {
         "purpose": purpose,
         "world_size": options.world_size,
         "mapping": content_hash(mapping.canonical_json()) if mapping else None,
+        "worker": options.worker,
     }
     for folder in (staging.landing, staging.folder):
         if (folder / f"{stem}-1").exists():
@@ -104,6 +109,8 @@ def import_file(
     notes: list[str] = []
     left_out: Counter[str] = Counter()
     for runs, imported in enumerate(_read(path, format_name, options), start=1):
+        if options.worker is not None:
+            _check_board(path, options.worker, imported.host.get("gpu"))
         run = _run(f"{stem}-{runs}", format_name, purpose, imported, settings)
         origin = _origin(format_name, path, sha256, provenance)
         try:
@@ -119,6 +126,18 @@ def import_file(
         f"({stem}), source {provenance.source}{''.join(f'; {note}' for note in notes)}"
         f"{_left_out(left_out)}"
     )
+
+
+def _check_board(path: Path, node_type: str, traced: str | None) -> None:
+    """Refuse a trace of another GPU than its node type has, or of one that it does not name."""
+    node_group("worker", node_type, 1)
+    board = device_of_node(node_type)
+    if board is None:
+        raise BadInput(f"--worker {node_type}: no data sheet of its GPU; `stepcast node-types`")
+    if devices().get(traced or "") != board:
+        of = f"of {traced}" if traced else "of a GPU that it does not name (deviceProperties)"
+        has = " or ".join(board.aliases) or board.name
+        raise BadInput(f"{path.name}: the trace is {of}, and {node_type} has {has}; name its type")
 
 
 def host_id(imported: ImportedRun) -> str:

@@ -108,16 +108,20 @@ def _kind(work: Work) -> str:
 def measured_hosts(runs: pl.DataFrame, samples: pl.DataFrame) -> Mapping[str, HostTime]:
     """Return what probe `inventory` measured, by node type: medians of all turns.
 
+    Of node types without an inventory, what traces of training there say, which are slower.
+
     Args:
         runs: table `run`.
         samples: table `sample`.
     """
     worker = pl.col("config").str.json_path_match("$.worker").alias("worker")
     kind = pl.col("metric").str.extract(_METRIC).alias("kind")
+    measuring = runs.filter(pl.col("probe").is_in(("inventory", "kineto")), status="ok")
     rows = (
         samples.select("run_id", kind, "value")
         .drop_nulls()
-        .join(runs.filter(probe="inventory", status="ok").select("run_id", worker), on="run_id")
+        .join(measuring.select("run_id", "probe", worker), on="run_id")
+        .filter(pl.col("probe") == pl.col("probe").min().over("worker"))
         .group_by("worker", "kind")
         .agg(pl.col("value").median())
         .sort("worker", "kind")

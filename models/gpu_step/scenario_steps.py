@@ -24,12 +24,13 @@ from models.gpu_step.data_parallel import (
     straggling_share,
 )
 from models.gpu_step.device import Device, boards, device_of_node
-from models.gpu_step.gpu_time import GpuTime, Vector
+from models.gpu_step.gpu_time import Vector
 from models.gpu_step.host_time import HostTime
 from models.gpu_step.judged_steps import PastErrors, simulated
 from models.gpu_step.measurements import Measurements
 from models.gpu_step.memory import Memory, peak_memory
 from models.gpu_step.operators import HALF
+from models.gpu_step.own_times import OwnTimes
 from models.gpu_step.queues import Step
 from models.gpu_step.step import StepWork, step_precision, step_work
 from models.gpu_step.timed_kinds import TimedKinds, TimedShare, kind_of, timed_shares
@@ -147,7 +148,7 @@ class StepForecaster:
 
     def __init__(
         self,
-        times: GpuTime,
+        times: OwnTimes,
         host: HostTime,
         timed: TimedKinds,
         hosts: Mapping[str, HostTime],
@@ -285,7 +286,7 @@ def _refuse_dtypes(work: StepWork, device: Device, dnn: str) -> None:
             raise NotCovered(f"{dnn}: it has products in {dtype}; {device.without_units(dtype)}")
 
 
-def _refuse_unknown(work: StepWork, times: GpuTime, device: Device, dnn: str) -> None:
+def _refuse_unknown(work: StepWork, times: OwnTimes, device: Device, dnn: str) -> None:
     """Refuse a step whose operators of unknown work may take much of it.
 
     Raises:

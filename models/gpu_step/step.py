@@ -86,7 +86,7 @@ def step_work(
     operators = list(step.operators)
     works = [work_of(operator) for operator in operators]
     if precision == "tf32":
-        works = [_in_tf32(work) for work in works]
+        works = [in_tf32(work) for work in works]
     order = list(step.order)
     waits = [place for place, number in enumerate(order) if operators[number].name == _WAITS]
     parameters = step.parameters
@@ -123,6 +123,7 @@ def _quantized_adamw(parameter: Tensor) -> Operator:
     return Operator("adamw_8bit", (parameter, *written), written)
 
 
-def _in_tf32(work: Work) -> Work:
+def in_tf32(work: Work) -> Work:
+    """Return a product as units for TF32 do it; anything else as it is."""
     is_product = work.kind == "matmul" and work.dtype == "float32"
     return replace(work, dtype="tf32") if is_product else work

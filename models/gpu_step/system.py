@@ -22,9 +22,8 @@ from typing import Any, Self
 
 import polars as pl
 
-from models.gpu_step import gpu_time
+from models.gpu_step import gpu_time, own_traces
 from models.gpu_step.device import Device, boards, device_of_node
-from models.gpu_step.gpu_time import GpuTime
 from models.gpu_step.host_time import HostClasses, HostTime, measured_hosts
 from models.gpu_step.judged_steps import (
     UNKNOWN_WIDTH,
@@ -36,6 +35,8 @@ from models.gpu_step.judged_steps import (
 )
 from models.gpu_step.measurements import Measurements
 from models.gpu_step.operators import HALF
+from models.gpu_step.own_times import OwnTimes
+from models.gpu_step.own_traces import OwnTrace
 from models.gpu_step.public_measurements import read_measurements
 from models.gpu_step.scenario_steps import (
     Parallel,
@@ -55,6 +56,8 @@ from profilers.clusters.node_types import node_types
 from warehouse.records import BadInput, Scenario
 from warehouse.requirements import Refusal, Requirement
 
+Traces = Mapping[str, Sequence[str]]
+"""Sources of one's own profiled steps by device."""
 _MOSTLY = 0.5
 """Share of the GPU's time of operators timed on it from which on a step rests on data of it."""
 
@@ -64,13 +67,14 @@ class GpuStepModel:
 
     def __init__(
         self,
-        times: GpuTime,
+        times: OwnTimes,
         classes: HostClasses,
         past: Mapping[str, PastErrors],
         timed: TimedKinds,
         hosts: Mapping[str, HostTime],
         parallel: Parallel,
         judged: Sequence[JudgedCase] = (),
+        traces: Traces = MappingProxyType({}),
     ) -> None:
         """Take what was fitted.
 
@@ -82,8 +86,9 @@ class GpuStepModel:
             hosts: those that were measured, by node type; others are the middle of `classes`.
             parallel: of several GPUs.
             judged: the cases behind `past`.
+            traces: of one's own, by device.
         """
-        self.judged = judged
+        self.judged, self._traces = judged, traces
         self._times, self._classes, self._past, self._timed = times, classes, past, timed
         self._hosts, self._parallel = hosts, parallel
         self._steps = StepForecaster(times, classes.middle, timed, hosts, parallel)
@@ -133,7 +138,8 @@ class GpuStepModel:
         whether it `fits`, about the `largest_batch_size` that does, `unknown_share` of the GPU's
         time, what it `rests_on`: `public` data of this device for most of the GPU's time, else its
         `data sheet`; `timed_on`: on which `device`, in which `dtypes`, operators like its were
-        timed, for which `share` of that time (device None: by nobody in that precision),
+        timed, for which `share` of that time (device None: by nobody in that precision);
+        `own_traces`: sources of one's own profiled steps on it, which corrected this,
         how wrong forecasts were of families on `past_devices` (else, where there are none, of
         devices) that were left out of the fit (`past_error_percent`, `past_n`), and the `costliest`
         operators, with the `flops` and `bytes` of their calls. `kept`: of a step that computes
@@ -189,6 +195,7 @@ class GpuStepModel:
             "largest_batch_size": memory.largest_batch_size(device, load.batch_size),
             "unknown_share": forecast.unknown_share,
             "rests_on": "public" if self._rests_on_itself(scenario) else "data sheet",
+            "own_traces": list(self._traces.get(device.name, ())),
             "timed_on": [dict(vars(each)) for each in self._steps.alone(scenario).timed_on],
             "past_error_percent": past.percent,
             "past_n": past.n,
@@ -213,6 +220,7 @@ class GpuStepModel:
             "hosts": {name: asdict(host) for name, host in self._hosts.items()},
             "parallel": self._parallel.fields(),
             "judged": [list(asdict(case).values()) for case in self.judged],
+            "traces": self._traces,
         }
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
@@ -222,13 +230,14 @@ class GpuStepModel:
         fields = json.loads(text)
         classes = fields["classes"]
         return cls(
-            GpuTime.of(fields["times"]),
+            OwnTimes.of(fields["times"]),
             HostClasses(HostTime(**classes["times"]), classes["slowness"]),
             {name: PastErrors(**errors) for name, errors in fields["past"].items()},
             fields["timed"],
             {name: HostTime(**host) for name, host in fields["hosts"].items()},
             Parallel.of(fields["parallel"]),
             [JudgedCase(*case) for case in fields["judged"]],
+            fields["traces"],
         )
 
     def _timed_nodes(self) -> list[str]:
@@ -261,13 +270,16 @@ class GpuStepModel:
 
 
 def fit_model(
-    measured: Measurements, hosts: Mapping[str, HostTime] = MappingProxyType({})
+    measured: Measurements,
+    hosts: Mapping[str, HostTime] = MappingProxyType({}),
+    traces: Sequence[OwnTrace] = (),
 ) -> GpuStepModel:
     """Fit times, the host's times and widths of intervals to public measurements.
 
     Args:
         measured: by others.
         hosts: those that were measured here, by node type.
+        traces: of one's own, which neither the host's times nor widths of intervals rest on.
 
     Raises:
         BadInput: steps or operators are missing.
@@ -284,8 +296,14 @@ def fit_model(
         ),
         "untimed": PastErrors.of([case.error for case in devices]),
     }
-    timed, parallel = timed_kinds(measured.timings), Parallel.fitted(measured)
-    return GpuStepModel(times, classes, past, timed, hosts, parallel, [*families, *devices])
+    own = [timing for trace in traces for timing in trace.timings]
+    timed, parallel = timed_kinds([*measured.timings, *own]), Parallel.fitted(measured)
+    sources: dict[str, list[str]] = {}
+    for trace in traces:
+        sources.setdefault(trace.device.name, []).append(trace.source)
+    cases = [*families, *devices]
+    corrected = OwnTimes(times, own)
+    return GpuStepModel(corrected, classes, past, timed, hosts, parallel, cases, sources)
 
 
 def _inputs(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
@@ -311,6 +329,7 @@ def _inputs(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
         )
     return (
         Requirement("csv", "public", scenario),
+        Requirement(own_traces.PROBE, "public", scenario, optional=True),
         # What its host needs to issue a step; all that are known, so that one fit does for all.
         Requirement("inventory", "train", scenario, optional=True),
         # A study that names the probe has it measured on its own nodes.
@@ -323,11 +342,13 @@ GPU_STEP = System(
     version="9",
     what="Steps of GPUs from operators, launches and exchanged gradients; names what binds.",
     source="ours, after Hafeez, Gandhi, Ceer, section IV",
-    tables=("run", "source", "external", "sample"),
+    tables=("run", "source", "external", "sample", *own_traces.TABLES),
     inputs=_inputs,
     any_recipe=True,
     fit=lambda tables: fit_model(
-        read_measurements(tables), measured_hosts(tables["run"], tables["sample"])
+        read_measurements(tables),
+        measured_hosts(tables["run"], tables["sample"]),
+        own_traces.read_traces(tables),
     ),
     load=lambda text, _: GpuStepModel.from_json(text),
     pooled=True,

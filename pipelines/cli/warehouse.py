@@ -208,19 +208,26 @@ def import_(
     world_size: Annotated[
         int | None, typer.Option(min=1, help="nccl-tests: ranks, where the log does not say.")
     ] = None,
+    worker: Annotated[
+        str | None,
+        typer.Option(help="kineto: the node type on which you traced your own training."),
+    ] = None,
 ) -> None:
-    """Bring measurements of others into the history.
+    """Bring measurements of others, or a trace of your own training, into the history.
 
     They are runs of backend `imported`, never mixed with our own. What is kept of each format is
-    in docs/import.md. Importing a file twice changes nothing.
+    in docs/import.md. Importing a file twice changes nothing. A trace with --worker corrects
+    forecasts of GPUs of that type from then on.
 
     Example: stepcast import nccl-tests run1.log run2.log --source "our cluster, May 2026"
+
+    Example: stepcast import kineto step.pt.trace.json --worker g6.xlarge
     """
     from pipelines.file_import import Provenance, import_file, land_staged
     from profilers.readers.contract import ReaderOptions
     from profilers.readers.formats import find_format
 
-    options = ReaderOptions(world_size=world_size, mapping=mapping)
+    options = ReaderOptions(world_size=world_size, mapping=mapping, worker=worker)
     find_format(format_name, options)
     warehouse = Warehouse(home())
     with land_staged(warehouse.landing) as staging:

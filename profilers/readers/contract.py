@@ -29,10 +29,14 @@ _READ_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class ReaderOptions:
-    """What a user may add to a file: ranks of an all-reduce log, the mapping of a CSV."""
+    """What a user may add to a file.
+
+    Ranks of an all-reduce log, the mapping of a CSV, the node type on which a trace was made.
+    """
 
     world_size: int | None = None
     mapping: Path | None = None
+    worker: str | None = None
 
 
 @dataclass(frozen=True)

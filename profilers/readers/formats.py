@@ -60,7 +60,7 @@ class Format:
 FORMATS: Mapping[str, Format] = {
     "csv": Format(csv_table.read, ("mapping",)),
     "iperf3": Format(iperf3.read),
-    "kineto": Format(kineto.read),
+    "kineto": Format(kineto.read, ("worker",)),
     "nccl-tests": Format(nccl_tests.read, ("world_size",)),
     "pcap": Format(pcap.read),
 }

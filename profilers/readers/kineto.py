@@ -9,6 +9,9 @@ runtime call with the same correlation, because some releases write another `Ext
 
 Steps are the annotations `ProfilerStep#n`; a launch counts for the step in which it was asked for.
 Without them the whole trace is step 0. `timing` rounds to microseconds, `operation_time` does not.
+
+Of a trace that was made on a node type, `sample` has how long the host took to issue operators, as
+probe `inventory` has it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,6 +30,7 @@ from profilers.readers.contract import (
 )
 from profilers.readers.json_stream import Members, convert_value
 from profilers.readers.kineto_events import Events
+from profilers.tables import sample_table
 from warehouse.records import BadInput
 
 _IDENTITY = ("device", "name", "type", "shape", "occurrence")
@@ -95,6 +99,14 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
         tables["step"] = _step_frame(steps, base_us, job.rank or 0)
     outside = operations.height - inside.height
     events.left_out.add("operations outside of the steps", count=outside)
+    if options.worker is not None:
+        if "operation_shape" not in tables:
+            raise BadInput(f"{path}: no shapes in it; profile with record_shapes=True")
+        if not (times_s := events.issue_times()):
+            raise BadInput(f"{path}: no operator in it launched anything on a GPU")
+        tables["sample"] = sample_table(
+            (f"inventory_issue_{kind}_s", "s", None, seconds) for kind, seconds in times_s.items()
+        )
     devices = sorted({clean(device.name) for device in about.deviceProperties or [] if device.name})
     yield ImportedRun(
         tables,
@@ -102,6 +114,7 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
             "rank": job.rank,
             "world_size": job.world_size,
             "events_outside_steps": outside,
+            **({} if options.worker is None else {"worker": options.worker}),
         },
         {"gpu": ", ".join(devices)} if devices else {},
         left_out=events.left_out(),

@@ -2,6 +2,7 @@
 
 import re
 from array import array
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -59,6 +60,15 @@ _ELEMENT_BYTES: Mapping[str, int] = {
 
 _T = TypeVar("_T")
 _Sizes = list[WholeNumber | list[WholeNumber | list[WholeNumber]]]
+
+
+_VIEWS = re.compile("aten::(as_strided|view|_reshape_alias|alias|_unsafe_view|detach)$")
+_PRODUCTS = re.compile("aten::.*(mm$|conv|attention|rnn)")
+_NORMALIZATIONS = re.compile("aten::.*norm")
+_WAITS = re.compile("Synchronize")
+_ISSUED = ("view", "elementwise", "product", "normalization")
+_STALL = 10.0
+"""How many times as long as its like a launch takes from which on it waits for the GPU's queue."""
 
 
 class _EventKind(msgspec.Struct):
@@ -182,6 +192,55 @@ class Events:
             "input_bytes": pl.Int64,
         }
         return pl.DataFrame(self._shape_rows, schema=schema, orient="row")
+
+    def issue_times(self) -> Mapping[str, float]:
+        """Return the seconds in which the host issued operators by kind, as probe `inventory` does.
+
+        That of an operator which launched a kernel, or made a view, is the median of times until
+        the next one of its thread. `step` is what else passed in a step, medians of steps, but for
+        waiting: synchronisations, and launches that take `_STALL` times their median. The profiler
+        makes all of it longer: the host is at least so fast. Empty: nothing was launched.
+        """
+        names = list(self._names)
+        launching = {by for _, by in self._launchers().values() if by != _NONE}
+        issued: list[tuple[int, float, str]] = []
+        for i, kind in enumerate(self.kind):
+            name = names[self.name[i]]
+            if kind == _HOST and (i in launching or _VIEWS.match(name)):
+                what = "view" if i not in launching else "elementwise"
+                for other, pattern in (("product", _PRODUCTS), ("normalization", _NORMALIZATIONS)):
+                    what = other if what == "elementwise" and pattern.match(name) else what
+                issued.append((self.thread[i], self.start[i], what))
+        last: dict[int, tuple[float, str]] = {}
+        until = defaultdict[str, list[float]](list)
+        for thread, start_us, what in sorted(issued, key=lambda each: each[1]):
+            if thread in last:
+                until[last[thread][1]].append(start_us - last[thread][0])
+            last[thread] = start_us, what
+        if not until["elementwise"]:
+            return {}
+        by_kind = {kind: float(np.median(until[kind] or until["elementwise"])) for kind in _ISSUED}
+        rests = []
+        waits = self._waits()
+        for _, start, end in self.steps() or [(0, *self.span())]:
+            waited_us = sum(us for at, us in waits if start <= at <= end)
+            issued_us = sum(by_kind[what] for _, at, what in issued if start <= at <= end)
+            rests.append(max(end - start - waited_us - issued_us, 0.0))
+        times_us = {**by_kind, "step": float(np.median(rests)), "parameter": 0.0}
+        return {kind: 1e-6 * us for kind, us in times_us.items()}
+
+    def _waits(self) -> list[tuple[float, float]]:
+        """Return when the host began to wait for the GPU, and for how many microseconds."""
+        names, by_name = list(self._names), defaultdict[str, list[tuple[float, float]]](list)
+        for i, kind in enumerate(self.kind):
+            if kind == _LAUNCH:
+                us = self.end[i] - self.start[i]
+                by_name[names[self.name[i]]].append((self.start[i], us))
+        waits = []
+        for name, calls in by_name.items():
+            usual_us = 0.0 if _WAITS.search(name) else float(np.median([us for _, us in calls]))
+            waits += [(at, us - usual_us) for at, us in calls if us > _STALL * usual_us]
+        return waits
 
     def _keep_step(self, number: str, event: _Event, where: object) -> None:
         if len(number) > _MOST_STEP_DIGITS:
