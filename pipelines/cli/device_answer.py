@@ -24,7 +24,7 @@ from studies.messages import count
 _GIB = 2**30
 _RESTS_ON = {"public": "public data", "data sheet": "its data sheet and public data"}
 _HOSTS = {
-    "measured": "of this node type, measured by probe inventory",
+    "measured": "of this node type, measured by probe inventory or a trace",
     "public": "the middle one of those of public steps (probe inventory measures yours)",
 }
 _SAMPLES = 1_000_000
@@ -157,7 +157,8 @@ def _under(forecast: ScenarioForecast, detail: Mapping[str, Any]) -> Iterator[st
     percent, n, on = (detail[f"past_{name}"] for name in ("error_percent", "n", "devices"))
     unseen = f"networks, n = {n} on {', '.join(on)}" if on else f"GPUs, n = {n}"
     where = _timed_on(forecast.scenario.workload.precision, detail)
-    yield f"rests on {_RESTS_ON[detail['rests_on']]} of {where}"
+    own = "".join(f"{source} and " for source in detail["own_traces"])
+    yield f"rests on {own}{_RESTS_ON[detail['rests_on']]} of {where}"
     other = "; none such has been judged" if detail.get("is_unlike_judged") else ""
     past = "never judged" if percent is None else f"past error {percent:.0f} % of unseen {unseen}"
     yield past if percent is None else f"{past}{other}"

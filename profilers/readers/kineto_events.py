@@ -202,7 +202,11 @@ class Events:
         makes all of it longer: the host is at least so fast. Empty: nothing was launched.
         """
         names = list(self._names)
-        launching = {by for _, by in self._launchers().values() if by != _NONE}
+        launcher, on_gpu = (
+            self._launchers(),
+            (i for i, kind in enumerate(self.kind) if kind == _GPU),
+        )
+        launching = {launcher.get(self.correlation[i], (0.0, _NONE))[1] for i in on_gpu}
         issued: list[tuple[int, float, str]] = []
         for i, kind in enumerate(self.kind):
             name = names[self.name[i]]
@@ -217,9 +221,10 @@ class Events:
             if thread in last:
                 until[last[thread][1]].append(start_us - last[thread][0])
             last[thread] = start_us, what
-        if not until["elementwise"]:
+        all_us = [us for some in until.values() for us in some]
+        if not all_us:
             return {}
-        by_kind = {kind: float(np.median(until[kind] or until["elementwise"])) for kind in _ISSUED}
+        by_kind = {kind: float(np.median(until[kind] or all_us)) for kind in _ISSUED}
         rests = []
         waits = self._waits()
         for _, start, end in self.steps() or [(0, *self.span())]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from models.gpu_step.own_traces import TABLES
 from networks.gpu_steps import GpuStep, Operator, StepKey, Tensor
 from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
 from warehouse.sets import kept_runs, kept_tables
@@ -21,7 +22,7 @@ _TAKEN = {"gpu_h100": 1, "pycls": 1, "neusight": 40, "transformer_operators_a100
 
 @cache
 def public_tables() -> Mapping[str, pl.DataFrame]:
-    """Return rows of `run`, `source` and `external` of some sets; `sample` has none."""
+    """Return rows of `run`, `source` and `external` of some sets; other tables have none."""
     frames_by_table: dict[str, list[pl.DataFrame]] = {"run": [], "source": [], "external": []}
     for name, every in _TAKEN.items():
         for run in kept_runs(PUBLIC / name):
@@ -31,9 +32,8 @@ def public_tables() -> Mapping[str, pl.DataFrame]:
                 if table == "external":
                     frame = _some(frame, every, str(run.config["mapping"]))
                 rows.append(frame)
-    return {name: pl.concat(rows) for name, rows in frames_by_table.items()} | {
-        "sample": pl.DataFrame(SCHEMAS["sample"].empty_table())
-    }
+    empty = {name: pl.DataFrame(SCHEMAS[name].empty_table()) for name in ("sample", *TABLES)}
+    return {name: pl.concat(rows) for name, rows in frames_by_table.items()} | empty
 
 
 def _some(rows: pl.DataFrame, every: int, mapping: str) -> pl.DataFrame:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import product
 from math import log
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from tests.models.gpu_step.public import (
     public_tables,
     scenario,
 )
+from tests.models.gpu_step.traces import trace_tables, write_trace
 from warehouse.records import BadInput, NodeGroup, Scenario, Strategy
 from warehouse.requirements import Refusal
 
@@ -281,6 +283,26 @@ def test_the_host_of_a_node_type_is_its_own_where_it_was_measured() -> None:
     assert plain == model().detail(others)
     assert again.predict([others]).equals(model().predict([others]))
     assert detail["gpu_s"] == plain["gpu_s"]
+
+
+def test_an_own_trace_corrects_its_board_and_is_named(tmp_path: Path) -> None:
+    mm = ("aten::mm", [[512, 1024], [1024, 1024]], ["float"] * 2, ["", ""], "ampere_sgemm")
+    case, other = scenario("gpu.l4"), scenario("gpu.a10g")
+    plain = model().detail(case)
+    (product,) = (each for each in plain["costliest"] if each["operator"] == "mm")
+    slow_us = 3e6 * product["gpu_s"] / product["calls"]
+    tables = dict(public_tables())
+    traced = trace_tables(write_trace(tmp_path / "a.json", [(*mm, slow_us)]), "gpu.l4")
+    for name in tables.keys() & traced.keys():
+        tables[name] = pl.concat([tables[name], traced[name]], how="diagonal_relaxed")
+    again = GPU_STEP.load(GPU_STEP.fit(tables).parameters_json(), {})
+    assert isinstance(again, FittedWithDetail)
+    detail = again.detail(case)
+    (corrected,) = (each for each in detail["costliest"] if each["operator"] == "mm")
+    assert 2.0 < corrected["gpu_s"] / product["gpu_s"] < 3.0
+    assert (plain["own_traces"], detail["own_traces"]) == ([], ["your trace step.json"])
+    assert detail["host_rests_on"] == "measured"
+    assert again.detail(other) == model().detail(other)
 
 
 def test_what_it_says_nothing_of() -> None:

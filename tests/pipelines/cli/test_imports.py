@@ -10,11 +10,13 @@ from typing import Any
 import polars as pl
 import pytest
 
+from forecasting.history_scope import visible_runs
 from profilers.steady.host import host_id
 from studies.study import read_study
+from tests.models.gpu_step.traces import PRODUCT, write_trace
 from tests.synthetic import PaperProbes, opened, profiled
 from warehouse.landed_files import seal
-from warehouse.warehouse import read_only
+from warehouse.warehouse import Warehouse, read_only
 
 CSV = "model,gpu,n_workers,n_ps,n_points,path,wall_steps_s_after_warm,median_global_steps_s,"
 CSV += "mean_after_warm,std_after_warm\nres,K80,{n},1,9,p,9.5,9.4,9.6,0.1\n"
@@ -309,3 +311,20 @@ def test_public_measurements_load_with_their_sources(
         assert json.loads(row["config"])["step"]
         assert row["source"].split(" (")[0].split(", ")[0] in notice
     assert sum(file.stat().st_size for file in PUBLIC.rglob("*.*")) < 10e6
+
+
+def test_a_trace_of_ones_own_counts_for_its_node_type(
+    stepcast: Callable[..., Any], home: Path, tmp_path: Path
+) -> None:
+    trace = write_trace(tmp_path / "step.json", [(*PRODUCT, 40.0)])
+    wrong = stepcast("import", "kineto", str(trace), "--worker", "gpu.a10g")
+    assert (wrong.code, len(wrong.err.splitlines())) == (2, 1)
+    assert "the trace is of NVIDIA L4, and gpu.a10g has NVIDIA A10G" in wrong.err
+    unknown = write_trace(tmp_path / "unknown.json", [(*PRODUCT, 40.0)], gpu="")
+    refused = stepcast("import", "kineto", str(unknown), "--worker", "gpu.l4")
+    assert (refused.code, "of a GPU that it does not name" in refused.err) == (2, True)
+    assert stepcast("import", "kineto", str(trace), "--worker", "g6.xlarge").code == 0
+    (run,) = visible_runs(Warehouse(home), public=True)
+    assert (run.subject.probe, run.subject.worker_types) == ("kineto", {"g6.xlarge"})
+    (row,) = asked(home, "SELECT source FROM raw.source").to_dicts()
+    assert row["source"] == "your trace step.json"

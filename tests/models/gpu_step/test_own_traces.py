@@ -1,0 +1,157 @@
+"""Operators of one's own trace: what each does, how long it took, and what that corrects."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.gpu_step.device import device_of
+from models.gpu_step.gpu_time import Timing, fit
+from models.gpu_step.operators import Work, work_of
+from models.gpu_step.own_times import OwnTimes
+from models.gpu_step.own_traces import read_traces
+from networks.gpu_steps import Operator, Tensor
+from profilers.readers import kineto
+from profilers.readers.contract import ReaderOptions
+from tests.models.gpu_step.traces import ISSUE_US, OTHERS_US, PRODUCT, trace_tables, write_trace
+from warehouse.records import BadInput
+
+
+def half(*sides: int) -> Tensor:
+    return Tensor(sides, "bfloat16")
+
+
+HALF = "c10::BFloat16"
+TOLD: list[tuple[tuple[Any, ...], Work]] = [
+    (PRODUCT, work_of(Operator("mm", (half(512, 1024), half(1024, 256)), (half(512, 256),)))),
+    (
+        (
+            "aten::cudnn_convolution",
+            [[8, 3, 224, 224], [64, 3, 7, 7], [], [], [], [], [], [], []],
+            ["float", "float", "", "", "", "Scalar", "Scalar", "Scalar", "Scalar"],
+            ["", "", "[3, 3]", "[2, 2]", "[1, 1]", "1", "False", "False", "True"],
+            "sm90_xmma_fprop_implicit_gemm_tf32f32",
+        ),
+        work_of(
+            Operator(
+                "convolution",
+                (Tensor((8, 3, 224, 224), "float32"), Tensor((64, 3, 7, 7), "float32")),
+                (Tensor((8, 64, 112, 112), "float32"),),
+            )
+        ),
+    ),
+    (
+        (
+            "aten::_flash_attention_forward",
+            [[2, 128, 12, 64]] * 3 + [[]] * 7,
+            [HALF] * 3 + [""] * 7,
+            [*[""] * 7, "0.", "True", "False"],
+            "flash_fwd_kernel",
+        ),
+        work_of(
+            Operator(
+                "_flash_attention_forward",
+                (half(2, 12, 128, 64),) * 3,
+                (half(2, 12, 128, 64),),
+                flops=2.0 * 2 * 2 * 12 * 128 * 129 / 2 * 64,
+            )
+        ),
+    ),
+    (
+        ("aten::add_", [[32, 64], [64], []], ["float", "float", "Scalar"], ["", "", "1"], "vector"),
+        work_of(
+            Operator(
+                "add_",
+                (Tensor((32, 64), "float32"), Tensor((64,), "float32")),
+                (Tensor((32, 64), "float32"),),
+            )
+        ),
+    ),
+    (
+        ("aten::copy_", [[32, 64], [32, 64], []], [HALF, "float", ""], [""] * 3, "to_half"),
+        work_of(Operator("_to_copy", (Tensor((32, 64), "float32"),), (half(32, 64),))),
+    ),
+    (
+        ("aten::sum", [[32, 64], [], []], ["float", "", ""], ["", "[0]", "False"], "reduce"),
+        work_of(Operator("sum", (Tensor((32, 64), "float32"),), (Tensor((64,), "float32"),))),
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "work"), TOLD)
+def test_an_operator_is_what_a_traced_step_has(
+    tmp_path: Path, call: tuple[Any, ...], work: Work
+) -> None:
+    path = write_trace(tmp_path / "step.json", [(*call, 40.0), (*call, 60.0)])
+    (trace,) = read_traces(trace_tables(path, "g6.xlarge"))
+    assert trace.device.name == "l4"
+    (timing,) = trace.timings
+    assert (timing.work, timing.us, timing.calls) == (work, pytest.approx(50.0), 2.0)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("aten::copy_", [[9], [9]], ["float", "float"], ["", ""], "Memcpy HtoD (Pinned -> Device)"),
+        ("aten::cat", [[[9], [9]], []], ["TensorList", "Scalar"], ["", "0"], "CatArrayBatchedCopy"),
+        ("mine::custom", [[9]], ["float"], [""], "custom"),
+        ("aten::_flash_attention_forward", [[2, 8, 4, 4]] * 3, [HALF] * 3, [""] * 3, "flash"),
+    ],
+)
+def test_what_a_trace_does_not_tell_is_left_out(tmp_path: Path, call: tuple[Any, ...]) -> None:
+    path = write_trace(tmp_path / "step.json", [(*call, 40.0), (*PRODUCT, 60.0)])
+    (trace,) = read_traces(trace_tables(path, "gpu.l4"))
+    assert [timing.work.name for timing in trace.timings] == ["mm"]
+
+
+def test_a_product_in_float32_is_tf32_where_its_kernel_says_so(tmp_path: Path) -> None:
+    sides = [[64, 64], [64, 64]]
+    calls = [
+        ("aten::mm", sides, ["float"] * 2, ["", ""], kernel, 9.0)
+        for kernel in ("ampere_sgemm_128x64_tn", "cutlass_80_tensorop_s1688gemm_128x64")
+    ]
+    found = set()
+    for call in calls:
+        path = write_trace(tmp_path / "step.json", [call])
+        (trace,) = read_traces(trace_tables(path, "gpu.l4"))
+        found.add(trace.timings[0].work.dtype)
+    assert found == {"float32", "tf32"}
+
+
+def test_the_host_issues_an_operator_as_often_as_the_trace_says(tmp_path: Path) -> None:
+    path = write_trace(tmp_path / "step.json", [(*PRODUCT, 5.0)] * 20 + [(*TOLD[3][0], 5.0)] * 20)
+    samples = trace_tables(path, "gpu.l4")["sample"]
+    times_us = {
+        name.removeprefix("inventory_issue_").removesuffix("_s"): 1e6 * value
+        for name, value in samples.select("metric", "value").iter_rows()
+    }
+    assert times_us["product"] == times_us["elementwise"] == pytest.approx(ISSUE_US)
+    assert times_us["step"] == pytest.approx(OTHERS_US, rel=0.01)
+
+
+def test_a_trace_without_shapes_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "step.json"
+    path.write_text(
+        '{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, '
+        '"ts": 1, "dur": 2}]}'
+    )
+    with pytest.raises(BadInput, match="record_shapes=True"):
+        next(iter(kineto.read(path, ReaderOptions(worker="gpu.l4"))))
+
+
+def test_only_what_is_like_traced_operators_on_their_board_is_corrected() -> None:
+    def product(rows: int, dtype: str = "bfloat16") -> Work:
+        left, right = Tensor((rows, 1024), dtype), Tensor((1024, 1024), dtype)
+        return work_of(Operator("mm", (left, right), (Tensor((rows, 1024), dtype),)))
+
+    t4, l4 = device_of("t4"), device_of("l4")
+    public = fit([Timing(product(rows), t4, 10.0 + rows / 100) for rows in (256, 1024, 4096)])
+    (forecast_us,) = public.us([product(1024)], [l4])[0]
+    own = OwnTimes(public, [Timing(product(1024), l4, 2 * forecast_us)])
+    asked = [product(1024), product(2048), product(65536), product(1024, "float32")]
+    same, near, far, other = own.us(asked, [l4])[0] / public.us(asked, [l4])[0]
+    assert 1.6 < same < 2.0 and 1.2 < near < same and 1.0 < far < near and other == 1.0
+    assert np.array_equal(own.us(asked, [t4]), public.us(asked, [t4]))
+    again = OwnTimes.of(own.fields())
+    assert np.allclose(again.us(asked, [l4]), own.us(asked, [l4]))
