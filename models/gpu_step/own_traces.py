@@ -49,6 +49,7 @@ class _Call:
 
     tensors: Sequence[Tensor | None]
     values: Sequence[str]
+    channels_last: bool
 
     @property
     def given(self) -> tuple[Tensor, ...]:
@@ -106,7 +107,7 @@ def _timings(tables: Tables, device: Device) -> Iterator[Timing]:
         if operator is not None:
             work = in_tf32(work_of(operator)) if _TF32.search(kernel) else work_of(operator)
             if work.kind not in ("none", "other"):
-                yield Timing(work, device, us, calls)
+                yield Timing(replace(work, channels_last=call.channels_last), device, us, calls)
 
 
 def _timed(tables: Tables) -> Iterator[tuple[str, _Call, str, float, float]]:
@@ -140,8 +141,7 @@ def _timed(tables: Tables) -> Iterator[tuple[str, _Call, str, float, float]]:
     )
     for row in launched.join(called, on=key).sort(key).to_dicts():
         calls = min(row["times"], row["called"])
-        about = json.loads(row["attributes"])
-        call = _call(json.loads(row["inputs"]), about.get("types", ()), about.get("values", ()))
+        call = _call(json.loads(row["inputs"]), json.loads(row["attributes"]))
         yield (
             row["type"].removeprefix("aten::"),
             call,
@@ -151,14 +151,27 @@ def _timed(tables: Tables) -> Iterator[tuple[str, _Call, str, float, float]]:
         )
 
 
-def _call(inputs: Sequence[Any], types: Sequence[str], values: Sequence[Any]) -> _Call:
+def _call(inputs: Sequence[Any], about: Mapping[str, Any]) -> _Call:
+    """Return the arguments of a call; what a file has in place of a list is none."""
+    types, values, strides = (
+        given if isinstance(given := about.get(name), list) else []
+        for name in ("types", "values", "strides")
+    )
     tensors = [
         Tensor(tuple(shape), _DTYPES[kind])
         if kind in _DTYPES and all(isinstance(side, int) for side in shape)
         else None
         for shape, kind in zip(inputs, types, strict=False)
     ]
-    return _Call(tensors, [str(value) for value in values])
+    is_channels_last = any(
+        tensor is not None
+        and len(tensor.shape) == 4
+        and tensor.shape[1] > 1
+        and isinstance(apart, list)
+        and apart[1:2] == [1]
+        for tensor, apart in zip(tensors, strides, strict=False)
+    )
+    return _Call(tensors, [str(value) for value in values], is_channels_last)
 
 
 def _operator(name: str, call: _Call) -> Operator | None:
