@@ -10,6 +10,7 @@ import polars as pl
 from forecasting.costs import cost_of, nodes_by_type, usd_per_million_samples
 from forecasting.forecast import ForecastAnswer, ScenarioForecast
 from forecasting.scope import ForecastRefusal
+from forecasting.standing import standing
 from warehouse.records import Price, Scenario
 
 SCHEMA: Mapping[str, Any] = {
@@ -38,6 +39,9 @@ SCHEMA: Mapping[str, Any] = {
     "split": pl.String,
     "past_error_percent": pl.Float64,
     "past_n": pl.Int64,
+    "past_error_of": pl.String,
+    "stands_on": pl.String,
+    "measure_command": pl.String,
     "binds": pl.String,
     "needed_gib": pl.Float64,
     "fits": pl.Boolean,
@@ -114,7 +118,7 @@ def _about(scenario: Scenario) -> dict[str, Any]:
 
 def _forecast_fields(forecast: ScenarioForecast) -> dict[str, Any]:
     """Return what a forecast says, and how wrong such ones were."""
-    detail, past = forecast.detail or {}, forecast.past
+    detail, stands = forecast.detail or {}, standing(forecast)
     needed_bytes = detail.get("needed_bytes")
     return {
         "system": forecast.system.name,
@@ -124,8 +128,11 @@ def _forecast_fields(forecast: ScenarioForecast) -> dict[str, Any]:
         "high": forecast.high,
         "samples_per_s": forecast.samples_per_s,
         "split": forecast.split,
-        "past_error_percent": detail.get("past_error_percent") if past is None else past.mape,
-        "past_n": detail.get("past_n") if past is None else past.n,
+        "past_error_percent": stands.past_error_percent,
+        "past_n": stands.past_error_n,
+        "past_error_of": stands.past_error_of,
+        "stands_on": stands.stands_on,
+        "measure_command": stands.measure_command,
         "binds": detail.get("binds"),
         "needed_gib": None if needed_bytes is None else needed_bytes / 2**30,
         "fits": detail.get("fits"),

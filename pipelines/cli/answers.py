@@ -9,6 +9,7 @@ from forecasting.forecast import ForecastAnswer, ScenarioForecast
 from forecasting.forecast_history import NodeTypeChange
 from forecasting.inputs import MissingRuns
 from forecasting.scope import ForecastRefusal
+from forecasting.standing import Standing, standing
 from pipelines.cli.device_answer import efficiency
 from warehouse.records import Backend, Record
 
@@ -26,8 +27,8 @@ class NearestRow(Record):
     split: str
 
 
-class ForecastRow(Record):
-    """A forecast: its figures, what it rests on, and how wrong such ones have been.
+class ForecastRow(Standing):
+    """A forecast: its figures, what it stands on, and how wrong such ones have been.
 
     `epoch_s` has the seconds of an epoch, at least and at most.
     """
@@ -75,6 +76,7 @@ class ForecastRow(Record):
         """Return the row of a forecast, with the time of an epoch of so many samples."""
         past, case, cost, fit = forecast.past, forecast.case, forecast.cost, forecast.fit
         return cls(
+            **standing(forecast).model_dump(),
             scenario_id=forecast.scenario.scenario_id,
             scenario=label(forecast),
             system=forecast.system.name,

@@ -8,6 +8,7 @@ from typing import Any
 
 from forecasting.costs import examples_per_step
 from forecasting.forecast import ScenarioForecast
+from forecasting.standing import standing
 from models.gpu_step.operators import HALF
 from pipelines.cli.tables import (
     DURATION_UNITS,
@@ -95,6 +96,7 @@ def print_devices(
                 print_text(line)
     for line in _hosts(forecasts):
         print_text(line)
+    print_text(f"To have a step of yours count: `{standing(forecasts[0]).measure_command}`.")
     traced = f"Operators are those of PyTorch {torch}. " if (torch := _release("torch")) else ""
     print_text(f"{traced}{_UNCHECKED}")
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 from forecasting.decisions.answer import Coverage, DecisionAnswer, Measurement
 from forecasting.forecast import ScenarioForecast
 from forecasting.options import RentalOptions
+from forecasting.standing import Standing, standing
 from models.choice.candidates import Candidate
 from models.choice.limits import Limit
 from models.choice.offers import Span
@@ -68,7 +69,14 @@ class CandidateRow(Record):
             *("key", "scenario_id", "workers", "step_samples", "market", "system", "training"),
             *("train_s", "usd_per_hour"),
         )
+        forecast = next(
+            each
+            for each in answer.answer.forecasts
+            if each.scenario.scenario_id == candidate.scenario_id
+            and each.system.name == candidate.system
+        )
         return cls(
+            **standing(forecast).model_dump(),
             **{name: getattr(candidate, name) for name in same},
             nodes=candidate.label,
             node_type=" + ".join(candidate.node_types),

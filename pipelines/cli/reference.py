@@ -19,29 +19,57 @@ REFERENCE = CHECKOUT / "data" / "reference"
 
 
 def export(
-    study: Annotated[str, typer.Argument(help="Name of a study.")],
+    study: Annotated[str, typer.Argument(help="Name of a study; imported: traces of yours.")],
     folder: Annotated[
         Path, typer.Argument(help="The folder of sets that gets its runs.")
     ] = REFERENCE,
+    public: Annotated[
+        bool, typer.Option("--public", help="Without names of hosts and files, to give to others.")
+    ] = False,
 ) -> None:
     """Add the landed runs of a study to a folder of sets, to keep them.
 
     Runs that are there already are left alone, and so are the days that get none. Raw artefacts
-    are left out.
+    are left out. With --public, runs are those that you measured yourself, and the command lists
+    what they are stripped of; `stepcast load` takes them in another home.
 
     Example: stepcast export demo data/reference
+
+    Example: stepcast export imported my-traces --public
     """
+    from tempfile import TemporaryDirectory
+
     from warehouse.landing import landed_runs
+    from warehouse.public_runs import STRIPPED, is_own, strip
     from warehouse.records import BadInput
     from warehouse.sets import pack
 
     landing = home() / "landing"
     runs = [run for run in landed_runs(landing) if run.study == study and run.status == "ok"]
+    if public:
+        runs = [run for run in runs if is_own(run)]
     if not runs:
         raise BadInput(f"no run of study {study!r} has landed in {landing}")
-    packed = pack(landing, folder, [run.run_id for run in runs], artefacts=False)
+    run_ids = [run.run_id for run in runs]
+    if public:
+        with TemporaryDirectory(dir=home()) as stripped:
+            strip(landing, run_ids, Path(stripped), _host_names())
+            packed = pack(Path(stripped), folder, run_ids)
+        print_text(f"stripped of {'; '.join(STRIPPED)}")
+    else:
+        packed = pack(landing, folder, run_ids, artefacts=False)
     size_mb = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
     print_text(f"packed {packed} of {len(runs)} runs; {folder} holds {size_mb:.1f} MB")
+
+
+def _host_names() -> set[str]:
+    """Return names and addresses of this host and of the fleet's machines."""
+    from profilers.clusters.fleet import find_fleet
+
+    fleet = find_fleet()
+    machines = fleet.machines if fleet else ()
+    names = (name for machine in machines for name in (machine.address, machine.host))
+    return {name for name in (*names, socket.gethostname()) if name}
 
 
 def seal(

@@ -328,3 +328,30 @@ def test_a_trace_of_ones_own_counts_for_its_node_type(
     assert (run.subject.probe, run.subject.worker_types) == ("kineto", {"g6.xlarge"})
     (row,) = asked(home, "SELECT source FROM raw.source").to_dicts()
     assert row["source"] == "your trace step.json"
+
+
+def test_what_is_given_to_others_has_no_name_of_a_host(
+    stepcast: Callable[..., Any], home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the profiler names traces by their host; of runs, only one's own are packed."""
+    monkeypatch.setattr("socket.gethostname", lambda: "secret-host-7")
+    trace = write_trace(tmp_path / "secret-host-7_42.pt.trace.json", [(*PRODUCT, 40.0)])
+    assert stepcast("import", "kineto", str(trace), "--worker", "gpu.l4").code == 0
+    other = tmp_path / "async_ps_cmdare.csv"
+    other.write_text(CSV.format(n=2))
+    assert stepcast("import", "csv", str(other)).code == 0
+    packed = stepcast("export", "imported", str(tmp_path / "given"), "--public")
+    assert packed.code == 0 and "packed 1 of 1 runs" in packed.out
+    assert "names and addresses of nodes" in packed.out
+    files = [path for path in (tmp_path / "given").rglob("*") if path.is_file()]
+    text = b"".join(
+        repr(pl.read_parquet(path).to_dicts()).encode() if path.suffix == ".parquet" else b""
+        for path in files
+    )
+    assert b"NVIDIA L4" in text
+    for content in (text, *(path.read_bytes() for path in files)):
+        assert b"secret-host-7" not in content
+    monkeypatch.setenv("STEPCAST_HOME", str(tmp_path / "another"))
+    assert stepcast("load", str(tmp_path / "given")).code == 0
+    (run,) = visible_runs(Warehouse(tmp_path / "another"), public=True)
+    assert run.subject.worker_types == {"gpu.l4"}
