@@ -1,4 +1,4 @@
-"""On what a forecast stands: what was measured, how wrong such ones were, how to measure the same."""
+"""On what a forecast stands: what was measured, how wrong such were, how to measure the same."""
 
 from typing import Literal
 
@@ -58,7 +58,7 @@ def _stands_on(forecast: ScenarioForecast) -> StandsOn:
 
 
 def _measure_command(forecast: ScenarioForecast) -> str:
-    """Return the command; TRACE and TARGET are the user's, `asked.yaml` is what `predict` prints."""
+    """Return a command; TRACE and TARGET are the user's, `asked.yaml` is what `predict` prints."""
     load, worker = forecast.scenario.workload, forecast.scenario.worker_groups[0].node_type
     if forecast.detail is not None:
         return f"stepcast import kineto TRACE --worker {worker}"

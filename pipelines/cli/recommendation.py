@@ -7,7 +7,7 @@ from typing import Any, Self
 from forecasting.decisions.answer import Coverage, DecisionAnswer, Measurement
 from forecasting.forecast import ScenarioForecast
 from forecasting.options import RentalOptions
-from forecasting.standing import Standing, standing
+from forecasting.standing import Standing, StandsOn, standing
 from models.choice.candidates import Candidate
 from models.choice.limits import Limit
 from models.choice.offers import Span
@@ -23,7 +23,7 @@ _OF_DETAIL = ("device", "gpus", "binds", "needed_bytes", "memory_bytes", "rests_
 class CandidateRow(Record):
     """A way to run the job; probabilities of breaking a limit are at most so large.
 
-    `step_s` to `rests_on` are of its forecast, where its system tells.
+    `step_s` to `measure_command` are of its forecast, where its system tells.
     """
 
     key: str
@@ -53,6 +53,11 @@ class CandidateRow(Record):
     needed_bytes: float | None
     memory_bytes: float | None
     rests_on: str | None
+    stands_on: StandsOn | None
+    past_error_percent: float | None
+    past_error_n: int | None
+    past_error_of: str | None
+    measure_command: str | None
 
     @classmethod
     def of(cls, answer: DecisionAnswer, candidate: Candidate) -> Self:
@@ -69,14 +74,12 @@ class CandidateRow(Record):
             *("key", "scenario_id", "workers", "step_samples", "market", "system", "training"),
             *("train_s", "usd_per_hour"),
         )
-        forecast = next(
-            each
-            for each in answer.answer.forecasts
-            if each.scenario.scenario_id == candidate.scenario_id
-            and each.system.name == candidate.system
-        )
         return cls(
-            **standing(forecast).model_dump(),
+            **(
+                standing(forecast).model_dump()
+                if forecast
+                else dict.fromkeys(Standing.model_fields)
+            ),
             **{name: getattr(candidate, name) for name in same},
             nodes=candidate.label,
             node_type=" + ".join(candidate.node_types),

@@ -1,5 +1,6 @@
 """`stepcast export`, `seal` and `reproduce`: runs kept apart, and everything anew from them."""
 
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
