@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from benchmarks.contract import Benchmark, Outcome, Say
+from benchmarks.gpu_own_traces import mended
 from models.gpu_step import collectives, gpu_time
 from models.gpu_step.collectives import Collectives, Topology
 from models.gpu_step.data_parallel import BACKWARD_SHARE
@@ -154,6 +155,7 @@ def figures(
     yield from _layers(measured)
     yield from _kernels(measured.kernels, times)
     yield from _elsewhere(judged_elsewhere(measured, times))
+    yield from _own_traces(measured)
     yield _memory(measured.steps)
     yield from _intervals(families, by_device, steps)
     if measured.scalings:
@@ -409,6 +411,27 @@ def _elsewhere(steps: Sequence[JudgedStep]) -> Iterator[Figure]:
         if shown:
             errors = [step.needed_bytes / step.shown_bytes - 1 for step in shown]
             yield _figure(f"{source}: memory as nvidia-smi shows it", errors, goal)
+
+
+def _own_traces(measured: Measurements) -> Iterator[Figure]:
+    """Yield how wrong the H100 by its data sheet is with traces of networks, beside without."""
+    for each in mended(measured):
+        if not each.after:
+            continue
+        whose = "the same network" if each.is_same else "other networks"
+        what = f"H100 left out, {each.traces} own trace{'s' * (each.traces > 1)}: {whose}"
+        (gpu, gpu_before), (step, step_before) = (
+            [_errors(steps, is_gpu) for steps in (each.after, each.before)]
+            for is_gpu in (True, False)
+        )
+        yield _figure(f"{what}, GPU time", gpu, beside=f"without {_mean(gpu_before):.1f} %")
+        yield _figure(f"{what}, step", step, beside=f"without {_mean(step_before):.1f} %")
+
+
+def _errors(steps: Sequence[JudgedStep], is_gpu: bool) -> list[float]:
+    if not is_gpu:
+        return [exp(judged.error) - 1 for judged in steps]
+    return [judged.step.gpu_us / us - 1 for judged in steps if (us := judged.measured.gpu_us)]
 
 
 def _memory(steps: Sequence[MeasuredStep]) -> Figure:

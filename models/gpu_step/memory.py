@@ -68,6 +68,11 @@ class Memory:
         passes = self.standing_bytes * (1 + _FRAGMENTATION) + self.activation_bytes * (1 + _CACHED)
         return int(max(passes, self.optimizer_bytes * (1 + _FRAGMENTATION))) + _CONTEXT_BYTES
 
+    @property
+    def on_top_bytes(self) -> int:
+        """What nvidia-smi would show beside what PyTorch allocates."""
+        return self.needed_bytes - self.allocated_bytes
+
     def fits(self, device: Device) -> bool:
         """Whether a twentieth of the device's memory would be spare."""
         return self.needed_bytes <= device.memory_bytes * (1 - _SPARE)

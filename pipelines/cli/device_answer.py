@@ -170,6 +170,7 @@ def _under(forecast: ScenarioForecast, detail: Mapping[str, Any]) -> Iterator[st
             f"{detail['memory_bytes'] / _GIB:.1f}, of which a twentieth stays spare; "
             + forecast.fitting_batch
         )
+        yield _memory(detail)
     if (kept := detail.get("kept")) is not None:
         room = "" if kept["fits"] else ", no room"
         yield (
@@ -202,6 +203,16 @@ def _under(forecast: ScenarioForecast, detail: Mapping[str, Any]) -> Iterator[st
         yield f"scaling {100 * detail['alone_s'] / detail['step_s']:.0f} %; {past}"
         if detail["gpus"] > detail["most_gpus_judged"]:
             yield f"more GPUs than scaling was judged of: {detail['most_gpus_judged']}"
+
+
+def _memory(detail: Mapping[str, Any]) -> str:
+    """Return of what the memory of a step consists."""
+    parts = {name: size_bytes / _GIB for name, size_bytes in detail["memory_parts"].items()}
+    return (
+        f"memory: {parts['standing_bytes']:.1f} GiB of parameters, gradients and state, "
+        f"{parts['activation_bytes']:.1f} of activations ({parts['optimizer_bytes']:.1f} in all in "
+        f"the optimizer's step); nvidia-smi shows {parts['on_top_bytes']:.1f} more: context, cache"
+    )
 
 
 def _against_published(forecast: ScenarioForecast) -> Iterator[str]:
@@ -273,6 +284,7 @@ def _explained(forecast: ScenarioForecast) -> Iterator[str]:
         f"the {'GPU' if detail['binds'] == 'host' else 'host'} idles "
         f"{100 * detail['idle_share']:.0f} % of a step; data sheet: {detail['data_sheet']}"
     )
+    yield f"  {_memory(detail)}"
     for operator in detail["costliest"]:
         part = 100 * operator["gpu_s"] / detail["gpu_s"] if detail["gpu_s"] else 0.0
         yield (

@@ -48,6 +48,13 @@ DETAIL: dict[str, Any] = {
     "past_error_percent": 12.3,
     "past_n": 7,
     "past_devices": [],
+    "own_traces": [],
+    "memory_parts": {
+        "standing_bytes": 3 * GIB,
+        "activation_bytes": 6 * GIB,
+        "optimizer_bytes": 4 * GIB,
+        "on_top_bytes": GIB,
+    },
     "timed_on": [
         {"share": 0.25, "device": "mine", "dtypes": ["bfloat16", "float32"]},
         {"share": 0.5, "device": "a", "dtypes": ["float16", "float32"]},
@@ -138,6 +145,13 @@ def test_a_row_names_the_precision_and_the_board_that_stand_in(
     shown = lines(forecast(rests_on="public", timed_on=timed_on, past_devices=["h100"]), capsys)
     assert "  rests on public data of it in float16" in shown
     assert "  past error 12 % of unseen networks, n = 7 on h100" in shown
+    traced = lines(forecast(own_traces=["your trace a.json"]), capsys)
+    assert any(
+        line.startswith("  rests on your trace a.json and its data sheet") for line in traced
+    )
+    assert "To have a step of yours count: `stepcast import kineto TRACE --worker gpu.mine`." in (
+        traced
+    )
     measured = lines(forecast(host_rests_on="measured", binds="gpu"), capsys)
     assert not any("public host" in line for line in measured)
     by_host = lines(forecast(binds="host", alone_s=0.04, host_s=0.04), capsys)
@@ -151,6 +165,7 @@ def test_what_does_not_fit_says_what_does(capsys: pytest.CaptureFixture[str]) ->
         "  does not fit: 31.0 GiB of 24.0, of which a twentieth stays spare; a batch of about 4 "
         "does"
     ) in shown
+    assert any("6.0 of activations (4.0 in all in" in line for line in shown)
     none = lines(forecast(fits=False, largest_batch_size=0), capsys)
     assert any(line.endswith("a smaller one may") for line in none)
 
