@@ -277,9 +277,9 @@ def _fill(name: str, call: _Call) -> Operator:
 
 def _reduction(name: str, call: _Call) -> Operator:
     given = call.tensor(0)
-    sides = re.findall(r"-?\d+", call.values[1])
-    if not sides:
+    if not call.values[1].startswith("["):  # no list of dimensions: all are reduced
         return Operator(name, (given,), (Tensor((), given.dtype),))
+    sides = re.findall(r"-?\d+", call.values[1]) or range(len(given.shape))
     reduced = {int(side) % len(given.shape) for side in sides}
     left = tuple(side for place, side in enumerate(given.shape) if place not in reduced)
     return Operator(name, (given,), (Tensor(left, given.dtype),))
@@ -328,7 +328,7 @@ _SPECIAL: Mapping[str, _Maker] = {
     "copy_": _copy,
     "fill_": _fill,
     "zero_": _fill,
-    **dict.fromkeys(("sum", "mean", "amax", "amin", "argmax", "norm"), _reduction),
+    **dict.fromkeys(("sum", "mean", "amax", "amin"), _reduction),
     **dict.fromkeys(
         (
             *("native_layer_norm", "native_batch_norm", "cudnn_batch_norm", "native_group_norm"),

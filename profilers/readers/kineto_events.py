@@ -228,8 +228,8 @@ class Events:
         rests = []
         waits = self._waits()
         for _, start, end in self.steps() or [(0, *self.span())]:
-            waited_us = sum(us for at, us in waits if start <= at <= end)
-            issued_us = sum(by_kind[what] for _, at, what in issued if start <= at <= end)
+            waited_us = sum(us for at, us in waits if start <= at < end)
+            issued_us = sum(by_kind[what] for _, at, what in issued if start <= at < end)
             rests.append(max(end - start - waited_us - issued_us, 0.0))
         times_us = {**by_kind, "step": float(np.median(rests)), "parameter": 0.0}
         return {kind: 1e-6 * us for kind, us in times_us.items()}

@@ -9,7 +9,7 @@ WHERE ($known_by::TIMESTAMPTZ IS NULL OR started_at <= $known_by::TIMESTAMPTZ)
         -- Lists of prices are imported too, and measure nothing; a trace counts where its node type is told.
         THEN backend = 'imported' AND (
             (probe = 'csv' AND run.run_id IN (SELECT run_id FROM raw.external))
-            OR (probe = 'kineto' AND config->>'worker' IS NOT NULL)
+            OR (probe = 'kineto' AND json_extract_string(config, '$.worker') IS NOT NULL)
         )
         -- Runs that only correct a forecast (`stepcast predict --calibrate`) are seen by no fit.
         ELSE backend <> 'imported' AND NOT starts_with(study, 'calibrate.')
