@@ -58,6 +58,8 @@ from warehouse.requirements import Refusal, Requirement
 
 Traces = Mapping[str, Sequence[str]]
 """Sources of one's own profiled steps by device."""
+_MOSTLY_OF: Mapping[str, str] = {"images": "convolution", "words": "matmul"}
+"""Operators of which most of a network consists, by what it sees."""
 _MOSTLY = 0.5
 """Share of the GPU's time of operators timed on it from which on a step rests on data of it."""
 
@@ -206,7 +208,9 @@ class GpuStepModel:
 
     def split(self, scenario: Scenario) -> str | None:
         """Return `held_out_device` of a GPU that is known by its data sheet alone, else None."""
-        is_timed = self._is_timed(gpu_of(scenario), scenario.workload.precision)
+        load = scenario.workload
+        kind = "images" if load.image_size > 1 else "words"
+        is_timed = self._is_timed(gpu_of(scenario), load.precision, kind)
         return None if is_timed else "held_out_device"
 
     def parameters_json(self) -> str:
@@ -241,21 +245,26 @@ class GpuStepModel:
         )
 
     def _timed_nodes(self) -> list[str]:
-        """Return node types, or families of them, whose GPU was timed in half precision or full.
+        """Return node types, or families of them, and in what their GPU was timed.
 
+        That is half precision or full, and what most networks of images or words consist of.
         By these, forecasts of the ledger are told apart (`report.split_of`).
         """
         timed_nodes = []
         for device in boards():
             names = [f"gpu.{name}" for name in (device.name, *device.aliases)]
             for units, precision in (("full", "float32"), ("half", "float16")):
-                if self._is_timed(device, precision):
-                    timed_nodes += [f"{name} {units}" for name in (*names, *device.instances)]
+                for kind in _MOSTLY_OF:
+                    if self._is_timed(device, precision, kind):
+                        timed = f"{units} {kind}"
+                        timed_nodes += [f"{name} {timed}" for name in (*names, *device.instances)]
         return sorted(timed_nodes)
 
-    def _is_timed(self, device: Device, precision: str) -> bool:
+    def _is_timed(self, device: Device, precision: str, of: str) -> bool:
         return any(
-            device.name in by_device and kind.endswith(" half") == (precision in HALF)
+            device.name in by_device
+            and kind.startswith(f"{_MOSTLY_OF[of]} ")
+            and kind.endswith(" half") == (precision in HALF)
             for kind, by_device in self._timed.items()
         )
 

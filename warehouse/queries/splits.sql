@@ -32,7 +32,11 @@ subject AS (
             ))), '+'
         ) AS node_type,
         (canonical ->> '$.strategy.workers')::INTEGER AS world_size,
-        report.device(node_type, coalesce(canonical ->> '$.workload.precision', 'float32')) AS device, devices
+        report.device(
+            node_type, coalesce(canonical ->> '$.workload.precision', 'float32'),
+            (canonical ->> '$.workload.image_size')::INTEGER
+        ) AS device,
+        devices
     FROM asked
 ),
 fitted AS (

@@ -215,24 +215,34 @@ COMMENT ON COLUMN report.scenario.sequence_length IS 'Words of a sample; NULL: i
 COMMENT ON COLUMN report.scenario.recipe IS 'How the network is trained, in words; empty: in float32, by plain SGD, one pass a step. None stands for another';
 COMMENT ON COLUMN report.scenario.label IS 'Short name for tables';
 
--- Units of a GPU that compute in half precision are others than those that do in full.
-CREATE MACRO report.device(node_type, "precision") AS
-    node_type || CASE WHEN "precision" IN ('bfloat16', 'float16') THEN ' half' ELSE ' full' END;
+-- Units of a GPU that compute in half precision are others than those that do in full. Networks of images are taken to
+-- consist of convolutions, those of words of matrix products.
+CREATE MACRO report.device(node_type, "precision", image_size) AS
+    node_type || CASE WHEN "precision" IN ('bfloat16', 'float16') THEN ' half' ELSE ' full' END
+    || CASE WHEN image_size > 1 THEN ' images' ELSE ' words' END;
 
 -- One row a fit: its parameters may have a megabyte, so nothing that has a row for each thing it saw joins them.
 CREATE VIEW report.fit_devices AS
-SELECT fit_id, (parameters -> '$.timed_nodes')::VARCHAR[] AS devices
+SELECT
+    fit_id,
+    -- Fits of earlier versions tell no kind of network.
+    flatten(list_transform(
+        (parameters -> '$.timed_nodes')::VARCHAR[],
+        lambda one: CASE
+            WHEN regexp_matches(one, ' (half|full)$') THEN [one || ' images', one || ' words'] ELSE [one]
+        END
+    )) AS devices
 FROM fit.fit
 WHERE contains(row_filter, 'external');
 COMMENT ON VIEW report.fit_devices IS 'Devices whose operators fits to measurements of others saw, as their parameters tell, one row per such fit';
 COMMENT ON COLUMN report.fit_devices.fit_id IS 'The fit';
-COMMENT ON COLUMN report.fit_devices.devices IS 'Node types, or families of them, each with half or full; NULL: its parameters tell of none';
+COMMENT ON COLUMN report.fit_devices.devices IS 'Node types, or families of them, each with half or full, and images or words; NULL: its parameters tell of none';
 
 CREATE VIEW report.subject AS
 WITH known AS (
     SELECT
         'scenario' AS subject_kind, scenario_id AS subject_id, label, dnn, NULL AS family,
-        worker_node_type AS node_type, workers AS world_size, report.device(worker_node_type, "precision") AS device
+        worker_node_type AS node_type, workers AS world_size, report.device(worker_node_type, "precision", image_size) AS device
     FROM report.scenario
     UNION ALL
     SELECT
@@ -252,7 +262,7 @@ COMMENT ON COLUMN report.subject.dnn IS 'Network; NULL: the subject names none';
 COMMENT ON COLUMN report.subject.family IS 'Networks of one design; NULL: not known';
 COMMENT ON COLUMN report.subject.node_type IS 'Node type of the workers, several joined by +; NULL: the subject names none';
 COMMENT ON COLUMN report.subject.world_size IS 'Number of workers; NULL: the subject names none';
-COMMENT ON COLUMN report.subject.device IS 'Node type of the workers, and whether it computes in half precision or in full: gpu.h100 half; NULL: the subject is no scenario';
+COMMENT ON COLUMN report.subject.device IS 'Node type of the workers, and whether it computes in half precision or in full, images or words: gpu.h100 half words; NULL: the subject is no scenario';
 
 -- The noise floor of report.noise, one level down: each window is forecast by the mean of the run's others.
 CREATE VIEW report.noise_within_run AS

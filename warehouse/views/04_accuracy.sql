@@ -160,7 +160,7 @@ COMMENT ON COLUMN report.accuracy.study IS 'Study that asked for the prediction'
 COMMENT ON COLUMN report.accuracy.repeat IS 'Round of the study it was made in';
 COMMENT ON COLUMN report.accuracy.made_at IS 'When it was made, UTC';
 COMMENT ON COLUMN report.accuracy.split IS 'How far the subject is from what the fit saw: seen, held_out_scenario, held_out_world_size, held_out_node_type, held_out_dnn, or held_out_family where families are known; held_out_host if no step on this host';
-COMMENT ON COLUMN report.accuracy.split IS 'How far the subject is from what the fit saw: seen, held_out_scenario, held_out_world_size, held_out_node_type, held_out_dnn, or held_out_family where families are known; held_out_host if no step on this host, few_on_host if it saw steps of other hosts and of this one; held_out_device if it knows the GPU by its data sheet alone';
+COMMENT ON COLUMN report.accuracy.split IS 'How far the subject is from what the fit saw: seen, held_out_scenario, held_out_world_size, held_out_node_type, held_out_dnn, or held_out_family where families are known; held_out_host if no step on this host, few_on_host if it saw steps of other hosts and of this one; held_out_device if it knows the GPU by its data sheet alone, in that precision and for networks of images or of words';
 
 -- A subject counts once, however many rounds judged it, by those in which the host was not busy.
 CREATE VIEW report.leaderboard AS
@@ -240,7 +240,7 @@ COMMENT ON COLUMN report.asked_accuracy.fit_id IS 'The fit it rests on';
 COMMENT ON COLUMN report.asked_accuracy.model_version IS 'Version of the model code';
 COMMENT ON COLUMN report.asked_accuracy.made_at IS 'When it was made, UTC';
 COMMENT ON COLUMN report.asked_accuracy.split IS 'How far the subject is from what the fit saw: seen, held_out_scenario, held_out_world_size, held_out_node_type, held_out_dnn, or held_out_family where families are known; held_out_host if no step on this host';
-COMMENT ON COLUMN report.asked_accuracy.split IS 'How far the subject is from what the fit saw: seen, held_out_scenario, held_out_world_size, held_out_node_type, held_out_dnn, or held_out_family where families are known; held_out_host if no step on this host, few_on_host if it saw steps of other hosts and of this one; held_out_device if it knows the GPU by its data sheet alone';
+COMMENT ON COLUMN report.asked_accuracy.split IS 'How far the subject is from what the fit saw: seen, held_out_scenario, held_out_world_size, held_out_node_type, held_out_dnn, or held_out_family where families are known; held_out_host if no step on this host, few_on_host if it saw steps of other hosts and of this one; held_out_device if it knows the GPU by its data sheet alone, in that precision and for networks of images or of words';
 
 CREATE VIEW report.time_ratio AS
 WITH paired AS (

@@ -285,6 +285,18 @@ def test_the_host_of_a_node_type_is_its_own_where_it_was_measured() -> None:
     assert detail["gpu_s"] == plain["gpu_s"]
 
 
+def test_a_gpu_is_held_out_for_networks_whose_operators_nobody_timed_on_it() -> None:
+    """Products in float16 were timed on an A100, convolutions were not."""
+    images = scenario("gpu.a100-sxm4-80gb", precision="float16")
+    words = images.model_copy(
+        update={"workload": images.workload.model_copy(update={"image_size": 0})}
+    )
+    assert (model().split(images), model().split(words)) == ("held_out_device", None)
+    timed = json.loads(model().parameters_json())["timed_nodes"]
+    assert "gpu.h100 half images" in timed and "p4de half words" in timed
+    assert "p4de half images" not in timed
+
+
 def test_an_own_trace_corrects_its_board_and_is_named(tmp_path: Path) -> None:
     mm = ("aten::mm", [[512, 1024], [1024, 1024]], ["float"] * 2, ["", ""], "ampere_sgemm")
     case, other = scenario("gpu.l4"), scenario("gpu.a10g")
