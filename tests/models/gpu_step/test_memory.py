@@ -115,6 +115,48 @@ class _Network(torch.nn.Module):
         return torch.as_tensor(self.head(hidden)).flatten(0, 1)
 
 
+class _Block(torch.nn.Module):
+    """A block of a GPT with four heads."""
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(hidden) for _ in range(2))
+        self.given, self.projected = (
+            torch.nn.Linear(hidden, 3 * hidden),
+            torch.nn.Linear(hidden, hidden),
+        )
+        self.up, self.down = (
+            torch.nn.Linear(hidden, 4 * hidden),
+            torch.nn.Linear(4 * hidden, hidden),
+        )
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        batch, length, hidden = given.shape
+        heads = self.given(self.norms[0](given)).view(batch, length, 3, 4, hidden // 4)
+        query, key, value = heads.permute(2, 0, 3, 1, 4).unbind()
+        seen = torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        given = given + self.projected(seen.transpose(1, 2).flatten(2))
+        wide = torch.nn.functional.gelu(self.up(self.norms[1](given)))
+        return given + torch.as_tensor(self.down(wide))
+
+
+def test_activations_of_a_transformer_are_what_its_authors_count() -> None:
+    """Korthikanti et al. (2022), equation 2 without dropout: 32 bytes of each word and feature.
+
+    So a GPT of 13 billion (40 layers of 5,120) has 12.5 GiB at 2,048 words, however it is sharded.
+    """
+    layers, length, hidden = 12, 256, 128
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        network = torch.nn.Sequential(
+            torch.nn.Embedding(64, hidden), *(_Block(hidden) for _ in range(layers))
+        )
+        head = torch.nn.Sequential(network, torch.nn.Linear(hidden, 64), torch.nn.Flatten(0, 1))
+        labels, words = (torch.zeros(length, dtype=torch.int64) for _ in range(2))
+        traced = GpuStep.of(trace_step(head, words.view(1, length), labels, "bfloat16-true"))
+    each = traced.activation_bytes / (layers * length * hidden)
+    assert each == pytest.approx(32, rel=0.1)
+
+
 @pytest.fixture
 def world_of_64() -> Iterator[DeviceMesh]:
     """A group whose other 63 processes are not there: what they send is not waited for."""
