@@ -117,7 +117,7 @@ def _timed(tables: Tables) -> Iterator[tuple[str, _Call, str, float, float]]:
         .join(tables["operation_time"].select("operation", "steps", "median_us"), on="operation")
         .join(tables["operation_shape"].select("operation", "inputs", "attributes"), on="operation")
     )
-    steps = operations["steps"].max()
+    steps = operations.select(pl.col("steps").max()).item()
     kernels = operations.filter(
         pl.col("device") == "gpu",
         pl.col("type").str.starts_with("aten::"),
