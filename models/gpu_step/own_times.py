@@ -37,20 +37,14 @@ class OwnTimes:
 
     def __init__(self, public: GpuTime, own: Iterable[Timing] = ()) -> None:
         """Take a fit to public rows, and operators of own traces."""
-        self._public = public
-        self._own = _means(own)
+        self._public, self._own = public, tuple(own)
         by_board: dict[str, dict[Kind, list[Timing]]] = defaultdict(lambda: defaultdict(list))
-        for timing in self._own:
+        for timing in _means(self._own):
             by_board[timing.device.name][timing.work.kind].append(timing)
         self._left = {
             name: {kind: _Left(public, timings) for kind, timings in by_kind.items()}
             for name, by_kind in by_board.items()
         }
-
-    @property
-    def timings(self) -> Sequence[Timing]:
-        """Operators of own traces, each of a board once."""
-        return self._own
 
     def us(self, works: Sequence[Work], boards: Sequence[Device]) -> Vector:
         """Return [boards, works]: microseconds of a call; 0 of what launches nothing."""
