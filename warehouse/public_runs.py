@@ -113,5 +113,5 @@ def _named_in(rows: pa.Table, pattern: str) -> str | None:
     for name, column in zip(rows.column_names, rows.columns, strict=True):
         is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
         if is_text and pc.any(pc.match_substring_regex(column, pattern)).as_py():
-            return name
+            return str(name)
     return None

@@ -325,7 +325,7 @@ def test_a_trace_of_ones_own_counts_for_its_node_type(
     assert (refused.code, "of a GPU that it does not name" in refused.err) == (2, True)
     assert stepcast("import", "kineto", str(trace), "--worker", "g6.xlarge").code == 0
     (run,) = visible_runs(Warehouse(home), public=True)
-    assert (run.subject.probe, run.subject.worker_types) == ("kineto", {"g6.xlarge"})
+    assert (run.subject.probe, run.subject.worker_types) == ("kineto", frozenset({"g6.xlarge"}))
     (row,) = asked(home, "SELECT source FROM raw.source").to_dicts()
     assert row["source"] == "your trace step.json"
 
