@@ -21,6 +21,7 @@ from networks.own_huggingface import (
     as_trained,
     class_in_words,
     from_config,
+    named_configs,
 )
 from networks.own_model import own_model
 from networks.own_training import own_network
@@ -172,6 +173,29 @@ def test_targets_are_read_as_they_are_written() -> None:
     target = as_trained("hf:a?b.json", head="none", sequence_length=7, lora=16, lora_targets="q,v")
     assert target == "hf:a?b.json?head=none?sequence_length=7?lora=16?lora_targets=q,v"
     assert Target.of(target) == Target("a?b.json", "none", "7", "16", "q,v")
+
+
+PARAMETERS = {
+    "bert-large": 335_174_458,
+    "gpt2-xl": 1_557_611_200,
+    "llama-3-70b": 70_553_706_496,
+    "llama-3-8b": 8_030_261_248,
+    "llama-3.2-1b": 1_235_814_400,
+    "mistral-7b": 7_248_023_552,
+    "qwen2.5-7b": 7_615_616_512,
+    "vit-large": 304_326_632,
+}
+"""As the pages of these models on huggingface.co count them."""
+
+
+@pytest.mark.parametrize(("name", "parameters"), PARAMETERS.items())
+def test_configs_that_come_with_stepcast_have_as_many_parameters_as_is_published(
+    name: str, parameters: int, tmp_path: Path
+) -> None:
+    assert PARAMETERS.keys() == named_configs().keys()
+    with torch.device("meta"):
+        model, _ = from_config(f"hf:{name}", 1, str(tmp_path))
+    assert sum(weights.numel() for weights in model.parameters()) == parameters
 
 
 def test_a_model_of_eight_billion_parameters_needs_no_memory(tmp_path: Path) -> None:

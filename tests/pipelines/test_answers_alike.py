@@ -121,3 +121,20 @@ def test_what_to_rent_is_the_same_over_http(home: Path) -> None:
     again = client_of(home).post("/v1/recommendations", json=options | {"max_nodes": 2}).json()
     assert fewer.pop("recommendation_id") != again.pop("recommendation_id")
     assert fewer == again
+
+
+def test_cells_of_coverage_are_the_past_errors_that_forecasts_quote(
+    home: Path, tmp_path: Path
+) -> None:
+    (forecast,) = by_command(tmp_path)
+    detail = forecast["detail"]
+    cells = client_of(home).get("/v1/coverage").json()["cells"]
+    assert all(cell["n"] == len(cell["cases"]) for cell in cells)
+    cases = [case for cell in cells for case in cell["cases"]]
+    quoted = [
+        abs(case["error_percent"])
+        for case in cases
+        if (case["left_out"] == "family") == bool(detail["past_devices"])
+    ]
+    assert len(quoted) == detail["past_n"]
+    assert sum(quoted) / len(quoted) == pytest.approx(detail["past_error_percent"])
