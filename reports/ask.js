@@ -388,7 +388,7 @@ function front(all, best, body, width) {
   const y = [0.8 * Math.min(...ys, ...marked.map(({ bottom }) => bottom), body.budget_usd ?? Infinity), 1.25 * Math.max(...ys, body.budget_usd ?? 0)];
   const hint = ({ way }) => [`${nodesOf(way)}${way.market === "spot" ? ", spot" : ""}`, `${time(way.time_s.value)} (${time(way.time_s.low)} to ${time(way.time_s.high)})`,
     `${dollars(way.cost_usd.value)} (${dollars(way.cost_usd.low)} to ${dollars(way.cost_usd.high)})`, way.keeps_limits ? "keeps the limits" : "breaks a limit"].join("\n");
-  const ticks = ticksOf(...x).filter((at) => width > 560 || !/^5/.test(at.toExponential()));
+  const ticks = ticksOf(...x).filter((at) => width > 560 || /^1/.test(at.toExponential()));
   const axes = logAxes({ domain: x, ticks, format: (at) => time(3600 * at), label: "time of the job →" },
     { domain: y, format: (at) => (at < 1 ? dollars(at) : `$${group.format(at)}`), label: "↑ dollars" });
   const made = plot({
