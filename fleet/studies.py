@@ -76,7 +76,7 @@ def _training(member: Member, probes: Sequence[str]) -> list[Curve]:
         if not any(probe in concerning for _, concerning in train):
             raise BadInput(
                 f"{probe} has nothing to measure of {', '.join(member.networks)} on "
-                f"{member.node_type}; name a network of its framework: `stepcast networks`"
+                f"{member.node_type}; name a network of its framework: `stepcast support`"
             )
     return [curve for curve, _ in train]
 

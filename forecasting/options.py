@@ -91,7 +91,7 @@ class TrainingOptions(Record):
 
     dnn: Several = Field(
         default=None,
-        description="The network, or several: a,b; `stepcast networks` lists them. Or a model of "
+        description="The network, or several: a,b; `stepcast support` lists them. Or a model of "
         "your own: package.module:function, or hf:CONFIG of Hugging Face.",
     )
     batch_size: Several = Field(default=None, description="Samples of a pass of each device.")

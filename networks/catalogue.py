@@ -225,7 +225,7 @@ def minimum_image_size(name: str, framework: str = "tensorflow") -> int:
     if name not in sizes:
         close = get_close_matches(name.lower(), names(framework))
         hint = f"the closest are {', '.join(close)}; " if close else ""
-        raise UnknownNetwork(f"unknown DNN {name!r}: {hint}`stepcast networks` lists all")
+        raise UnknownNetwork(f"unknown DNN {name!r}: {hint}`stepcast support` lists all")
     return sizes[name]
 
 

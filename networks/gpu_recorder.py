@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from networks.known_values import value_of
 from networks.operator_work import WorkCounter, is_work, kernel_in_parts, most_work
 
 _BLOCK_BYTES = 512
@@ -155,8 +156,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return func(*args, **kwargs)
         if name == "_local_scalar_dense":
             self._note((name, inputs, (), False, None, False), ())
-            dtype = args[0].dtype
-            return True if dtype == torch.bool else 0.5 if dtype.is_floating_point else 1
+            return value_of(args[0])
         if kernel is not None:
             before = len(self.order)
             try:

@@ -23,6 +23,8 @@ _PER_ELEMENT = frozenset(
         "_adaptive_avg_pool3d",
         "_embedding_bag",
         "_embedding_bag_forward_only",
+        "_is_all_true",
+        "_is_any_true",
         "_masked_scale",
         "_pack_padded_sequence",
         "_reshape_copy",
@@ -300,6 +302,12 @@ def _attention(given: Mapping[str, Any]) -> float:
     return float(2 * prod(query[:-2]) * seen * sizes)
 
 
+def _grouped(args: Sequence[Any], result: Any) -> float:
+    """Return those of products of experts: each row of one side is multiplied by one matrix."""
+    left, right = args[0].shape, args[1].shape
+    return 2.0 * prod(left) * right[-1]
+
+
 def _distances(args: Sequence[Any], result: object) -> float:
     """Return those of all pairs of points: a difference, its power and a sum for each number."""
     return float(3 * args[0].numel() * args[1].shape[-2])
@@ -339,6 +347,7 @@ _FORMULAS: Mapping[str, Callable[[Sequence[Any], Any], float]] = {
     "_fft_c2c": lambda args, result: _fourier(args, args[0]),
     "_cdist_forward": _distances,
     "_cdist_backward": lambda args, result: _distances(args[1:], result),
+    "_grouped_mm": _grouped,
     "_trilinear": _trilinear,
     "mkldnn_rnn_layer": lambda args, result: recurrent_flops(args[0], args[1:5]),
     "_cudnn_rnn": lambda args, result: recurrent_flops(args[0], args[1]),

@@ -4,8 +4,9 @@ How it is trained is told with it: adapters of low rank (Hu et al., LoRA, ICLR 2
 `peft` builds them), activations that are computed again, weights in half precision.
 
 Nothing is asked of the network: a config is a file, a type of model with its defaults, or what the
-library's own cache has. `networks/own_program.py` loads this file where no package of ours may be
-imported, so it imports none.
+library's own cache has.
+
+`networks/own_program.py` loads this file where no package of ours may be imported.
 """
 
 import importlib
@@ -18,11 +19,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from networks.own_batch import SEQUENCE_LENGTH, NoBatch, batch_of, text_config
+
 PREFIX = "hf:"
 _CONFIGS = Path(__file__).with_name("configs")
 """Sizes of well-known models, as their publishers' config.json on huggingface.co has them."""
-SEQUENCE_LENGTH = 128
-"""Words of a sample where nobody says; fewer where the config's positions end before."""
 _MOST_MODULES = 50_000
 """Of a model: no graph that systems read has so many nodes (`networks.primitives.MOST_NODES`)."""
 NO_HEAD = "none"
@@ -41,7 +42,9 @@ _AUTO = "AutoModelFor"
 _TRAINED = (
     *("MaskedLM", "CausalLM", "ImageClassification", "ObjectDetection", "SemanticSegmentation"),
     *("UniversalSegmentation", "DepthEstimation", "ImageTextToText", "SequenceClassification"),
-    *("TokenClassification", "PreTraining"),
+    *("TokenClassification", "CTC", "RNNT", "TDT", "SpeechSeq2Seq", "AudioClassification"),
+    *("VideoClassification", "TimeSeriesPrediction", "TextToSpectrogram", "MultimodalLM"),
+    "PreTraining",
 )
 """Heads that a type is trained with, the first that it has; see `_heads_trained`."""
 
@@ -142,7 +145,7 @@ def from_config(target: str, batch_size: int, folder: str) -> tuple[Any, dict[st
     try:
         with _few_modules():
             model = model_class._from_config(config, dtype=dtype)  # noqa: SLF001
-    except (ValueError, KeyError, ImportError) as error:
+    except Exception as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         # Some models ask for values while they are built: without these they may yet be made.
         kind = RefusedConfig if isinstance(error, RefusedConfig) else ValueError
@@ -312,7 +315,7 @@ def _class(library: Any, config: Any, head: str | None, name: str) -> Any:
 def _heads_trained(config: Any) -> Iterator[str]:
     """Yield the heads that models of a config are trained with, the likeliest first."""
     if config.is_encoder_decoder:
-        yield from ("Seq2SeqLM", "SpeechSeq2Seq")
+        yield from ("Seq2SeqLM", "SpeechSeq2Seq", "TextToWaveform")
     yield from _TRAINED[1:] if getattr(config, "is_decoder", False) else _TRAINED
 
 
@@ -345,37 +348,24 @@ def _task(auto_name: str) -> str:
 def _batch(
     model: Any, config: Any, batch_size: int, length: int | None, name: str
 ) -> dict[str, Any]:
-    """Return what the model is called with, by its main input.
+    """Return what the model is called with, by what it takes.
 
     Raises:
-        RefusedConfig: that is neither words nor images, or there are more words than positions.
+        RefusedConfig: it runs with none that is known, or there are more words than positions.
     """
-    import torch
-
-    match model.main_input_name:
-        case "input_ids":
-            words = _words(config, length, name)
-            ids = torch.ones(batch_size, words, dtype=torch.long)
-            ids %= int(getattr(config.get_text_config(), "vocab_size", 2))
-            both = {"decoder_input_ids": ids} if config.is_encoder_decoder else {}
-            return {"input_ids": ids, **both}
-        case "pixel_values" if length is None:
-            side = getattr(config, "image_size", None) or 224
-            sides = side if isinstance(side, list | tuple) else (side, side)
-            return {
-                "pixel_values": torch.zeros(batch_size, getattr(config, "num_channels", 3), *sides)
-            }
-        case "pixel_values":
-            raise RefusedConfig(f"{PREFIX}{name}: it sees images; leave out --sequence-length")
-        case other:
-            raise RefusedConfig(
-                f"{PREFIX}{name}: no batch is known for {other}; write a function that returns the "
-                "model and a batch, docs/my-model.md"
-            )
+    if length is not None and model.main_input_name == "pixel_values":
+        raise RefusedConfig(f"{PREFIX}{name}: it sees images; leave out --sequence-length")
+    try:
+        return batch_of(model, batch_size, _words(config, length, name))
+    except NoBatch as error:
+        raise RefusedConfig(
+            f"{PREFIX}{name}: {error}; write a function that returns the model and a batch, "
+            "docs/my-model.md"
+        ) from None
 
 
 def _words(config: Any, length: int | None, name: str) -> int:
-    text = config.get_text_config()
+    text = text_config(config)
     most = getattr(text, "max_position_embeddings", None)
     if not isinstance(most, int) or most < 1:
         most = None

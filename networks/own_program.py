@@ -34,8 +34,10 @@ _MOST = 50_000
 _NAMED_AT, _NAMED_IN = 2, ("float32", "bfloat16")
 """Batch and precisions of the steps that tell a model from another."""
 _NEEDED = {
-    **dict.fromkeys(("traced", "traced_step", "own_check", "gpu_recorder"), ("operator_work",)),
+    **dict.fromkeys(("traced", "traced_step", "own_check"), ("operator_work",)),
+    "gpu_recorder": ("known_values", "operator_work"),
     "gpu_trace": ("gpu_recorder", "operator_work", "own_torch"),
+    "own_huggingface": ("own_batch",),
     "own_keras": ("own_function",),
 }
 """What files import of this folder, as `networks.…`."""
@@ -63,14 +65,18 @@ def _traced(request: Mapping[str, Any]) -> dict[str, Any]:
     """
     target, batch_sizes = request["target"], request["batch_sizes"]
     precisions = request["gpu_precisions"]
-    folders, mode = request["folders"], fake_tensors()
-    if target.startswith(_beside("own_huggingface").PREFIX):
+    folders, is_config = request["folders"], target.startswith(_beside("own_huggingface").PREFIX)
+    mode = fake_tensors(makes_up=is_config)
+    if is_config:
 
         def of_config(size: int) -> Any:
             return _beside("own_huggingface").from_config(target, size, folders[0])
 
         made = without_values(of_config, batch_sizes[0], mode)
-        traced = of_torch(made, target, batch_sizes, mode, precisions, of_config)
+        try:
+            traced = of_torch(made, target, batch_sizes, mode, precisions, of_config)
+        except ValueError as error:
+            raise ValueError(f"{error}; `stepcast support` lists what is answered") from None
         return {**traced, "class": _beside("own_huggingface").class_in_words(made[0])}
     function = _beside("own_function").UserFunction(target, folders, request["hidden"])
     made = without_values(function, batch_sizes[0], mode)
@@ -103,16 +109,14 @@ def _of_keras(traced: Mapping[str, Any], target: str, out: Path) -> dict[str, An
     return {"keras": name, **about, "steps": steps}
 
 
-def fake_tensors() -> Any:
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    return FakeTensorMode(allow_non_fake_inputs=True)
+def fake_tensors(*, makes_up: bool = False) -> Any:
+    return _beside("known_values").KnownValues(makes_up=makes_up)
 
 
 def without_values(make: Callable[[int], Any], batch_size: int, mode: Any) -> Any:
     """Return what makes a model and its batch, without values however large it is, if it can be."""
     try:
-        with mode:
+        with mode, _beside("own_torch").building_without_values():
             return make(batch_size)
     except _beside("own_huggingface").RefusedConfig:
         raise

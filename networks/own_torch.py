@@ -5,6 +5,7 @@ none.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import reduce
 from itertools import chain
@@ -97,6 +98,30 @@ def exchange_tensors(
         _list_recurrent(module)
 
     return undo
+
+
+@contextmanager
+def building_without_values() -> Iterator[None]:
+    """Let modules that are built of tensors without values be cast, and not be initialised.
+
+    PyTorch swaps tensors of a module that is cast, which fakes refuse; and it draws some weights
+    until all are within bounds.
+    """
+    init: Any = torch.nn.init
+    kind: Any = torch.nn.Module
+    drawn, applied = init._no_grad_trunc_normal_, kind._apply  # noqa: SLF001
+
+    def apply(module: torch.nn.Module, function: Any, recurse: bool = True) -> torch.nn.Module:
+        with torch.no_grad():
+            exchange_tensors(module, function)
+        return module
+
+    init._no_grad_trunc_normal_ = lambda tensor, *_, **__: tensor
+    kind._apply = apply  # noqa: SLF001
+    try:
+        yield
+    finally:
+        init._no_grad_trunc_normal_, kind._apply = drawn, applied  # noqa: SLF001
 
 
 def _list_recurrent(module: torch.nn.Module) -> None:

@@ -72,7 +72,9 @@ COMMANDS: Mapping[str, Command] = {
         "host", "doctor", "Say what this machine can do, and what mends what is missing."
     ),
     "reap": Command("host", "reap", "Remove what killed runs of this home left."),
-    "networks": Command("host", "networks", "List the networks that studies can name."),
+    "support": Command(
+        "host", "support", "List the networks and types of models that have answers."
+    ),
     "node-types": Command("node_types", "node_types", "List the node types that studies can name."),
     "ui": Command("host", "ui", "Start Dagster's web interface; Ctrl-C ends it."),
     "import": Command("warehouse", "import_", "Bring measurements of others into the history."),
@@ -102,7 +104,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     ),
     "Keep histories, and share them": (*("load", "export", "seal", "reproduce", "warehouse"),),
     "See what this machine can do, and what has a name": (
-        *("doctor", "reap", "networks", "node-types"),
+        *("doctor", "reap", "support", "node-types"),
     ),
 }
 """What help lists under each heading; every command stands under one."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from warehouse.warehouse import Warehouse
 
 Say = Callable[[str], None]
-NETWORK = "a network (`stepcast networks` lists them)"
+NETWORK = "a network (`stepcast support` lists them)"
 _MAX_NODES = 64
 
 

@@ -23,6 +23,7 @@ REMOVED: Mapping[str, str] = {
     "fleet off": "`stepcast fleet pause`",
     "fleet on": "`stepcast fleet resume`",
     "fleet page": "`stepcast fleet status` and `stepcast query judgements`",
+    "networks": "`stepcast support`",
     "node": "`stepcast serve --join URL --type NAME`",
     "noise": "`stepcast accuracy`, whose noise_floor says how much equal runs differ",
     "reproduce-external": "`stepcast import csv FILE` and `stepcast compare`; lab/ has how "

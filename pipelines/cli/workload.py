@@ -474,7 +474,7 @@ def _no_file(name: str) -> str:
         return f"{name} is a network: give it as `--dnn {name}`"
     return (
         f"{name} does not exist: expected a file of templates; a network is `--dnn NAME` "
-        "(`stepcast networks` lists them), a model of your own package.module:function or hf:CONFIG"
+        "(`stepcast support` lists them), a model of your own package.module:function or hf:CONFIG"
     )
 
 

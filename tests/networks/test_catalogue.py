@@ -58,7 +58,7 @@ def test_an_unknown_name_is_answered_with_close_ones(name: str, close: str) -> N
     message = str(caught.value)
     assert repr(name) in message
     assert close in message
-    assert "`stepcast networks` lists all" in message
+    assert "`stepcast support` lists all" in message
     assert "\n" not in message
 
 

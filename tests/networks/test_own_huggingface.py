@@ -97,13 +97,83 @@ def test_it_is_traced_and_trained_like_any_model(write: Write, tmp_path: Path) -
     assert all(parameter.grad is not None for parameter in network.parameters())
 
 
+SIZES = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+SEES = SIZES | {"model_type": "vit", "image_size": 32, "patch_size": 8, "num_channels": 1}
+TURNS_BY = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 1, 2]}
+SPEAKS = SIZES | {"vocab_size": 50, "num_key_value_heads": 1}
+TURNS = SPEAKS | {"rope_parameters": TURNS_BY}
+
+
+@pytest.mark.parametrize(
+    ("config", "shapes"),
+    [
+        (
+            {"model_type": "wav2vec2", **SIZES, "num_conv_pos_embedding_groups": 2},
+            {"input_values": (2, 160_000)},
+        ),
+        (
+            {"model_type": "whisper", "d_model": 8, "num_mel_bins": 16, "encoder_layers": 1}
+            | {"decoder_layers": 1, "encoder_attention_heads": 1, "decoder_attention_heads": 1},
+            {"input_features": (2, 16, 3000), "decoder_input_ids": (2, SEQUENCE_LENGTH)},
+        ),
+        (
+            {"model_type": "patchtst", "d_model": 8, "num_attention_heads": 1, "ffn_dim": 8}
+            | {"num_input_channels": 3, "context_length": 32, "num_hidden_layers": 1},
+            {"past_values": (2, 32, 3)},
+        ),
+        (
+            {"model_type": "videomae", **SIZES, "image_size": 32, "patch_size": 16}
+            | {"num_frames": 4, "tubelet_size": 2},
+            {"pixel_values": (2, 4, 3, 32, 32)},
+        ),
+        (
+            # 16 patches of an image are words before 128 of the text.
+            {"model_type": "llava", "image_token_index": 49, "text_config": SPEAKS}
+            | {"vision_config": SIZES | {"image_size": 32, "patch_size": 8}},
+            {"input_ids": (2, 16 + SEQUENCE_LENGTH), "pixel_values": (2, 3, 32, 32)},
+        ),
+        (
+            {"model_type": "qwen2_5_vl", "image_token_id": 49, "text_config": TURNS}
+            | {"vision_config": SIZES | {"out_hidden_size": 8, "depth": 1, "num_heads": 1}},
+            {"input_ids": (2, 64 + SEQUENCE_LENGTH), "image_grid_thw": (2, 3)},
+        ),
+    ],
+    ids=lambda value: value.get("model_type", "") if isinstance(value, dict) else "",
+)
+def test_sound_series_videos_and_images_with_words_are_made_from_the_config(
+    config: dict[str, Any], shapes: dict[str, tuple[int, ...]], write: Write, tmp_path: Path
+) -> None:
+    target = write(config)
+    _, batch = from_config(target, 2, str(tmp_path))
+    assert {name: tuple(batch[name].shape) for name in shapes} == shapes
+    model = own_model(target, (2,), tmp_path)
+    assert model.graph is not None and model.graph.flops > 0
+    assert sum(model.unknown_work.values()) < 0.01
+
+
+def test_each_word_is_multiplied_by_the_experts_that_are_chosen_for_it(
+    write: Write, tmp_path: Path
+) -> None:
+    """Up, gate and down of two of four experts; whichever they are, rows are as many."""
+    words, hidden, inner, experts, chosen = 8, 16, 24, 4, 2
+    config = {"model_type": "mixtral", "hidden_size": hidden, "intermediate_size": inner}
+    config |= {"num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1}
+    config |= {"num_local_experts": experts, "num_experts_per_tok": chosen, "vocab_size": 50}
+
+    def flops(size: int) -> float:
+        target = as_trained(write(config | {"intermediate_size": size}), sequence_length=words)
+        graph = own_model(target, (2,), tmp_path).graph
+        assert graph is not None
+        return graph.flops
+
+    assert flops(2 * inner) - flops(inner) == 2 * words * chosen * 3 * hidden * inner
+
+
 def test_images_and_two_sides(write: Write, tmp_path: Path) -> None:
-    sees = {"model_type": "vit", "hidden_size": 8, "num_hidden_layers": 1, "image_size": 32}
-    sees |= {"num_attention_heads": 1, "intermediate_size": 8, "patch_size": 8, "num_channels": 1}
-    _, batch = from_config(write(sees), 2, str(tmp_path))
+    _, batch = from_config(write(SEES), 2, str(tmp_path))
     assert batch["pixel_values"].shape == (2, 1, 32, 32)
     with pytest.raises(ValueError, match="it sees images; leave out --sequence-length"):
-        from_config(as_trained(write(sees), sequence_length=8), 2, str(tmp_path))
+        from_config(as_trained(write(SEES), sequence_length=8), 2, str(tmp_path))
     t5 = {"model_type": "t5", "d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2}
     model, batch = from_config(write({**t5, "vocab_size": 30}), 2, str(tmp_path))
     assert batch.keys() == {"input_ids", "decoder_input_ids"}
@@ -297,7 +367,7 @@ def test_the_head_of_a_language_model_is_a_product_of_its_step(
         ("hf:berd", "with its defaults: hf:bert"),
         ("hf:broken", "expected a config.json of transformers "),
         ("hf:config.json?sequence_length=41", "--sequence-length: expected at most 40, the posit"),
-        ("hf:sounds", "no batch is known for input_"),
+        ("hf:sounds", "no batch is known for input_values ("),
         ("hf:config.json?head=chat", "--head chat: models of type bert have causal-lm, masked-lm,"),
         ("hf:encoder-decoder?head=none", "no model of type encoder-decoder is without a head"),
     ],
@@ -306,25 +376,16 @@ def test_what_is_no_config_is_told_in_a_line(
     write: Write, tmp_path: Path, target: str, told: str
 ) -> None:
     write(TINY)
-    for name, text in {"broken": '{"model_type": "nothing"}', "sounds": _SOUNDS}.items():
+    sounds = {"model_type": "wav2vec2", "conv_dim": [1], "conv_kernel": [10**6], "conv_stride": [1]}
+    sounds |= {"num_conv_pos_embedding_groups": 1}
+    texts = {"broken": '{"model_type": "nothing"}', "sounds": json.dumps(SIZES | sounds)}
+    for name, text in texts.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text(text)
     with pytest.raises(ValueError) as refused:
         from_config(target, 2, str(tmp_path))
     assert told in str(refused.value)
     assert "\n" not in str(refused.value)
-
-
-_SOUNDS = json.dumps(
-    {
-        "model_type": "wav2vec2",
-        "hidden_size": 8,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 1,
-        "intermediate_size": 8,
-        "num_conv_pos_embedding_groups": 2,
-    }
-)
 
 
 def test_what_a_config_makes_is_kept_until_the_config_changes(

@@ -119,7 +119,7 @@ def test_the_answer_for_programs_and_as_a_picture(
         ),
         (
             {"dnn": "mine.py"},
-            "mine.py: expected a network (`stepcast networks` lists them), or a",
+            "mine.py: expected a network (`stepcast support` lists them), or a",
         ),
         ({"as_of": "2020-01-01"}, "nothing had been profiled by 2020-01-01"),
         ({"market": "spot"}, "no spot price of node type 'emu.native.s25' as of 2026-11-26 is kn"),

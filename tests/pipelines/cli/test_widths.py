@@ -33,12 +33,12 @@ TABLES: dict[str, tuple[str, ...]] = {
         *("--dnn", "small_cnn", *WORKLOAD, "--samples", "1000000", "--max-hours", "60"),
         *("--capacity", "emu.avx512.s15=4", "--systems", "srift", "--as-of", "2026-11-26"),
     ),
+    "support": ("resnet50", "bert", "mixtral"),
     "sql": ("SELECT * FROM report.accuracy LIMIT 3",),
 }
 """Commands that print a table of the small history, and what they are asked."""
 LINES: dict[str, tuple[str, ...]] = {
     "load": (),
-    "networks": (),
     "warehouse check": (),
 }
 """Commands that print lines, some of them long."""
