@@ -5,7 +5,7 @@ all boards of its chip are. A step is two queues (`queues`): the host's time of 
 GPU's of each operator.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, exp, log
 from statistics import fmean
@@ -14,9 +14,11 @@ from typing import Self
 import numpy as np
 
 from models.gpu_step import gpu_time, host_time
-from models.gpu_step.gpu_time import GpuTime, Timing, Vector
+from models.gpu_step.columns import Vector
+from models.gpu_step.gpu_time import GpuTime, Timing
 from models.gpu_step.host_time import RELATIVE, HostClasses, HostTime, StepTiming
 from models.gpu_step.measurements import MeasuredPasses, MeasuredStep, Measurements
+from models.gpu_step.operators import HALF, PRODUCTS, Work
 from models.gpu_step.queues import Step, simulate, varied_us
 from models.gpu_step.step import StepWork
 
@@ -25,6 +27,9 @@ COVERED = 0.9
 UNKNOWN_WIDTH = log(3.0)
 """How far operators that nobody timed may be off."""
 _FOLDS = 4
+_SOME = 20
+"""Cases of a kind of step from which on its intervals are as wide as their errors."""
+_ATTENTION = ("attention", "attention_backward")
 _CHIPS = {"h200": "h100", "b300": "b200", "a10g": "rtx3090", "l40s": "rtx4090"}
 """Boards of a chip that is called otherwise (GH100, GB100, GA102, AD102)."""
 
@@ -113,7 +118,7 @@ def judged_groups(measured: Measurements) -> list["JudgedStep"]:
 class JudgedCase:
     """A measured step, or passes, beside its forecast by a fit without its family, or its device.
 
-    `left_out` says which of both; seconds.
+    `left_out` says which of both, or that its source was; seconds. `kind`: see `kind_of_step`.
     """
 
     network: str
@@ -124,6 +129,7 @@ class JudgedCase:
     left_out: str
     forecast_s: float
     measured_s: float
+    kind: str
 
     @property
     def error(self) -> float:
@@ -135,12 +141,40 @@ class JudgedCase:
         """Return the case of a step."""
         step = judged.measured
         of_step = step.network, step.family, step.device.name, step.precision, step.batch
-        return cls(*of_step, left_out, judged.step.step_us * 1e-6, step.step_us * 1e-6)
+        kind = kind_of_step(zip(step.work.works, step.work.calls, strict=True))
+        return cls(*of_step, left_out, judged.step.step_us * 1e-6, step.step_us * 1e-6, kind)
+
+
+def kind_of_step(works: Iterable[tuple[Work, float]]) -> str:
+    """Return in which precision most of its products are, and what they are: errors are alike."""
+    flops: dict[str, float] = {}
+    for work, calls in works:
+        if work.kind in PRODUCTS:
+            kind = "products" if work.kind in ("matmul", *_ATTENTION) else "convolutions"
+            name = f"{kind} in {'half' if work.dtype in HALF else 'full'} precision"
+            flops[name] = flops.get(name, 0.0) + work.flops * calls
+    return max(flops, key=lambda name: flops[name], default="no products")
+
+
+def past_errors(judged: Mapping[str, Sequence[JudgedCase]]) -> Mapping[str, PastErrors]:
+    """Return past errors by what was left out, and of each kind of step of which there are some."""
+    past = {}
+    for name, cases in judged.items():
+        past[name] = PastErrors.of([case.error for case in cases], [case.device for case in cases])
+        for kind in sorted({case.kind for case in cases}):
+            errors = [case.error for case in cases if case.kind == kind]
+            if len(errors) >= _SOME:
+                past[f"{name}, {kind}"] = PastErrors.of(errors, past[name].devices)
+    return past
 
 
 def device_cases(measured: Measurements) -> list[JudgedCase]:
     """Return passes and steps, each as forecast by a fit without its device."""
-    forecasts, steps = judged_devices(measured)
+    return cases_of(*judged_devices(measured))
+
+
+def cases_of(forecasts: "Forecasts", steps: Sequence["JudgedStep"]) -> list[JudgedCase]:
+    """Return the cases of passes and steps whose devices were left out."""
     return [
         JudgedCase(
             f"{passes.model}, {passes.mode}",
@@ -151,6 +185,7 @@ def device_cases(measured: Measurements) -> list[JudgedCase]:
             "device",
             us * 1e-6,
             passes.passes_us * 1e-6,
+            kind_of_step(passes.works),
         )
         for passes, us in forecasts
     ] + [JudgedCase.of(step, "device") for step in steps]

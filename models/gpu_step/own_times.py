@@ -17,8 +17,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from models.gpu_step.columns import Vector
 from models.gpu_step.device import Device, devices
-from models.gpu_step.gpu_time import GpuTime, Timing, Vector
+from models.gpu_step.gpu_time import GpuTime, Timing
 from models.gpu_step.operator_kinds import Kind
 from models.gpu_step.operators import HALF, Work
 

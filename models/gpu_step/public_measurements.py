@@ -17,7 +17,13 @@ from models.gpu_step.timed_calls import (
     transformer_operators,
 )
 from models.gpu_step.timed_layers import sailor_layers
-from models.gpu_step.timed_passes import neusight_passes, pycls_passes, timm_passes, two_layouts
+from models.gpu_step.timed_passes import (
+    neusight_passes,
+    pycls_passes,
+    timm_inference,
+    timm_passes,
+    two_layouts,
+)
 from models.system import Tables
 
 _DRAWN = 40
@@ -46,7 +52,7 @@ def read_measurements(tables: Tables) -> Measurements:
     return Measurements(
         timings,
         steps,
-        (*passes, *pycls_passes(rows), *timm_passes(rows)),
+        (*passes, *pycls_passes(rows), *timm_passes(rows), *timm_inference(rows)),
         (*speedups(rows), *internevo_speedups(rows)),
         read_collectives(rows),
         read_scalings(rows),

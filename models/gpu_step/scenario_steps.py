@@ -15,6 +15,7 @@ import numpy as np
 from models.gpu_step import collectives, scaling
 from models.gpu_step.channels_last import in_channels_last
 from models.gpu_step.collectives import Collectives, Topology
+from models.gpu_step.columns import Vector
 from models.gpu_step.data_parallel import (
     Exchange,
     Interference,
@@ -24,7 +25,6 @@ from models.gpu_step.data_parallel import (
     straggling_share,
 )
 from models.gpu_step.device import Device, boards, device_of_node
-from models.gpu_step.gpu_time import Vector
 from models.gpu_step.host_time import HostTime
 from models.gpu_step.judged_steps import PastErrors, simulated
 from models.gpu_step.measurements import Measurements

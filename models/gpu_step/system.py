@@ -15,7 +15,7 @@ measured; on others, or where most operators were timed elsewhere (`timed_kinds`
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import exp, hypot
 from types import MappingProxyType
 from typing import Any, Self
@@ -31,7 +31,10 @@ from models.gpu_step.judged_steps import (
     PastErrors,
     device_cases,
     fit_hosts,
+    judged_elsewhere,
     judged_groups,
+    kind_of_step,
+    past_errors,
 )
 from models.gpu_step.measurements import Measurements
 from models.gpu_step.operators import HALF
@@ -273,9 +276,13 @@ class GpuStepModel:
         return self._steps.alone(scenario).timed_share(gpu_of(scenario)) >= _MOSTLY
 
     def _past_of(self, scenario: Scenario) -> PastErrors:
-        """Return past errors of forecasts like it."""
+        """Return past errors of forecasts like it, of its kind of step where there are some."""
+        work = self._steps.work(scenario).work
+        kind = kind_of_step(zip(work.works, work.calls, strict=True))
         is_judged = gpu_of(scenario).name in self._past["timed"].devices
-        return self._past["timed" if is_judged and self._rests_on_itself(scenario) else "untimed"]
+        name = "timed" if is_judged and self._rests_on_itself(scenario) else "untimed"
+        past = self._past.get(f"{name}, {kind}", self._past[name])
+        return past if name == "timed" else replace(past, devices=())
 
 
 def fit_model(
@@ -298,13 +305,9 @@ def fit_model(
     times = gpu_time.fit(measured.timings, measured.both_layouts)
     classes = fit_hosts((*measured.steps, *measured.elsewhere), times)
     families = [JudgedCase.of(judged, "family") for judged in judged_groups(measured)]
+    families += [JudgedCase.of(judged, "source") for judged in judged_elsewhere(measured, times)]
     devices = device_cases(measured)
-    past = {
-        "timed": PastErrors.of(
-            [case.error for case in families], [case.device for case in families]
-        ),
-        "untimed": PastErrors.of([case.error for case in devices]),
-    }
+    past = past_errors({"timed": families, "untimed": devices})
     own = [timing for trace in traces for timing in trace.timings]
     timed, parallel = timed_kinds([*measured.timings, *own]), Parallel.fitted(measured)
     sources: dict[str, list[str]] = {}

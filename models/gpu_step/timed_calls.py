@@ -6,8 +6,9 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
+from models.gpu_step.columns import FLOOR_US
 from models.gpu_step.device import devices
-from models.gpu_step.gpu_time import FLOOR_US, Timing
+from models.gpu_step.gpu_time import Timing
 from models.gpu_step.operators import work_of
 from models.gpu_step.public_rows import Fields, RowsBySet, Shape, by_subject, call, shape_of
 from networks.gpu_steps import Operator

@@ -2,10 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
-from models.gpu_step.channels_last import TwoLayouts
+from models.gpu_step.channels_last import TwoLayouts, in_channels_last
 from models.gpu_step.device import devices
 from models.gpu_step.gpu_time import Timing
 from models.gpu_step.measurements import MeasuredPasses
@@ -187,6 +188,46 @@ def two_layouts(rows: RowsBySet) -> Iterator[TwoLayouts]:
         if key in works and len(by_layout) == 2:
             ratio = by_layout["nhwc"] / by_layout["nchw"]
             yield TwoLayouts(works[key], devices()["rtx3090"], ratio)
+
+
+_TORCHVISION = {"resnet50": "resnet50b", "resnet152": "resnet152b"}
+"""Networks of timm that are traced as those of torchvision."""
+
+
+def timm_inference(rows: RowsBySet) -> Iterator[MeasuredPasses]:
+    """Yield forward passes in float16, contiguous and channels_last; norms do not see a batch."""
+    traces = {
+        key[:2]: (key[2], trace) for key, trace in traces_of(rows["timm", "infer_traces"]).items()
+    }
+    for (name, mapping), mapping_rows in sorted(rows.items()):
+        if name != "timm" or not mapping.startswith("infer_n"):
+            continue
+        for row in mapping_rows:
+            network = _TORCHVISION.get(row["network"], row["network"])
+            if (network, row["size"]) not in traces:
+                continue
+            batch, trace = traces[network, row["size"]]
+            work = step_work(trace, None)
+            if row["layout"] == "nhwc":
+                work = in_channels_last(work)
+            works = [
+                replace(each, kind="elementwise", rows=each.rows * each.columns, columns=1)
+                if each.name == "batch_norm"
+                else each
+                for each in work.works
+            ]
+            yield MeasuredPasses(
+                f"timm_inference_{row['layout']}",
+                row["network"],
+                row["network"],
+                "inf",
+                batch,
+                0,
+                devices()[row["device"]],
+                tuple(zip(works, work.calls.tolist(), strict=True)),
+                1e6 * batch / row["value"],
+                {},
+            )
 
 
 def _of_images(source: str, family: str, row: Fields, work: StepWork) -> MeasuredPasses:
