@@ -25,8 +25,8 @@ _TILE = 128
 """Rows and columns of a tile of a matrix product (NeuSight, table 2: most of cuBLAS's)."""
 _STREAMED_BPS = 25e9
 """Bytes/s of a multiprocessor that reads and writes each once (H100: 3.3e12 of 132)."""
-_FED_BPS = 100e9
-"""Bytes/s of a multiprocessor that loads operands of tiles: 64 bytes a clock from L2."""
+_FED_BYTES = 64.0
+"""Bytes a clock of a multiprocessor that loads operands of tiles from L2."""
 _MOST_WASTE = 8.0
 _WINOGRAD = 2.25
 
@@ -57,6 +57,7 @@ class Calls:
         self.bandwidth = np.array([[device.bandwidth] for device in devices])
         self.l2_bytes = np.array([[device.l2_bytes] for device in devices])
         self.multiprocessors = np.array([[float(device.multiprocessors)] for device in devices])
+        self.clock_hz = np.array([[device.clock_hz] for device in devices])
         self.strain = np.array([[device.strain] for device in devices])
         self.compute_s, self.move_s = self.flops / self.peak, self.bytes / self.bandwidth
         self.roofline_us = 1e6 * np.maximum(self.compute_s, self.move_s) + FLOOR_US
@@ -90,7 +91,7 @@ class Calls:
             waste = self.whole * np.ceil(self.waves) / self.waves
             compute_us = compute_us * self.strain * np.minimum(waste, _MOST_WASTE)
             operands = self.tiles * (_TILE + self.tile_columns) * self.inner
-            fed_s = operands * self.element_bytes / _FED_BPS
+            fed_s = operands * self.element_bytes / (_FED_BYTES * self.clock_hz)
         half = 1.0 - self.full - self.tf32
         parts = (
             np.full_like(self.peak, FLOOR_US),

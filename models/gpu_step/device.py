@@ -35,6 +35,7 @@ _PCIE_BPS: Mapping[str, float] = {
     **dict.fromkeys(("hopper", "blackwell"), 64e9),
 }
 """Of 16 lanes in each direction: generation 3, 4 and 5 (PCI-SIG)."""
+_MOST_HZ = 2.1e9
 _THROUGH_HOST = 0.5
 """GPUs of a node without NVLink reach each other through the host's memory: in and out."""
 
@@ -70,6 +71,15 @@ class Device:
         """
         needed_w = self.peak["float32"] * _JOULES_PER_OPERATION[self.architecture]
         return max(1.0, needed_w / self.watts)
+
+    @property
+    def clock_hz(self) -> float:
+        """Clock at its peak: multiprocessors add and multiply in 64 lanes of float32, or in 128.
+
+        No board's is above 2.1 GHz with 64 lanes (white papers of the architectures).
+        """
+        clock_hz = self.peak["float32"] / (2 * 64 * self.multiprocessors)
+        return clock_hz if clock_hz < _MOST_HZ else clock_hz / 2
 
     def link_bps(self, link: str | None) -> float:
         """Return rated bytes/s to others of the node, each way, over NVLink, NVSwitch or PCIe."""

@@ -212,8 +212,9 @@ class GpuTime:
     @classmethod
     def of(cls, fields: Mapping[Any, Mapping[str, Any]]) -> Self:
         """Return the fit of its fields."""
-        regressions = fields["regressions"].items()
-        return cls({kind: _Regression.of(each) for kind, each in regressions}, fields["layouts"])
+        regressions: Mapping[Any, Any] = fields["regressions"]
+        by_kind = {kind: _Regression.of(each) for kind, each in regressions.items()}
+        return cls(by_kind, fields["layouts"])
 
     @classmethod
     def from_json(cls, text: str) -> Self:

@@ -175,11 +175,9 @@ def fit(timings: Sequence[StepTiming]) -> HostClasses:
     for _ in range(_ROUNDS):
         rows = relative * np.exp(logs)[of_source][:, None]
         start, _ = scipy.optimize.nnls(rows[waits], np.ones(int(waits.sum())))
-        logs = [
-            -np.log(np.median((relative @ start)[waits & (of_source == i)]))
-            for i in range(len(sources))
-        ]
-        logs = np.array(logs) - logs[0]
+        ratios = relative @ start
+        of_sources = [np.median(ratios[waits & (of_source == i)]) for i in range(len(sources))]
+        logs = np.log(of_sources[0] / np.array(of_sources))
     best = scipy.optimize.minimize(
         error, np.concatenate([start, logs[1:]]), method="Nelder-Mead", tol=1e-6
     ).x

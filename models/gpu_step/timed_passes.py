@@ -193,6 +193,9 @@ def two_layouts(rows: RowsBySet) -> Iterator[TwoLayouts]:
 _TORCHVISION = {"resnet50": "resnet50b", "resnet152": "resnet152b"}
 """Networks of timm that are traced as those of torchvision."""
 
+_COMPOSED = ("efficientnet", "mobilenet")
+"""Begin names of networks that are traced with activations of several operators, timm's of one."""
+
 
 def timm_inference(rows: RowsBySet) -> Iterator[MeasuredPasses]:
     """Yield forward passes in float16, contiguous and channels_last; norms do not see a batch."""
@@ -204,18 +207,22 @@ def timm_inference(rows: RowsBySet) -> Iterator[MeasuredPasses]:
             continue
         for row in mapping_rows:
             network = _TORCHVISION.get(row["network"], row["network"])
-            if (network, row["size"]) not in traces:
+            if (network, row["size"]) not in traces or network.startswith(_COMPOSED):
                 continue
             batch, trace = traces[network, row["size"]]
             work = step_work(trace, None)
             if row["layout"] == "nhwc":
                 work = in_channels_last(work)
-            works = [
-                replace(each, kind="elementwise", rows=each.rows * each.columns, columns=1)
-                if each.name == "batch_norm"
-                else each
-                for each in work.works
-            ]
+            works = tuple(
+                (
+                    replace(each, kind="elementwise", rows=each.rows * each.columns, columns=1)
+                    if each.name == "batch_norm"
+                    else each,
+                    float(calls),
+                )
+                for each, calls in zip(work.works, work.calls, strict=True)
+                if calls
+            )
             yield MeasuredPasses(
                 f"timm_inference_{row['layout']}",
                 row["network"],
@@ -224,7 +231,7 @@ def timm_inference(rows: RowsBySet) -> Iterator[MeasuredPasses]:
                 batch,
                 0,
                 devices()[row["device"]],
-                tuple(zip(works, work.calls.tolist(), strict=True)),
+                works,
                 1e6 * batch / row["value"],
                 {},
             )

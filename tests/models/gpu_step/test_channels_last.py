@@ -34,7 +34,7 @@ def test_factors_are_those_that_made_the_ratios() -> None:
     factors = channels_last.fit(pairs)
     assert factors["convolution"] == pytest.approx(0.6, abs=0.01)
     assert factors["normalization"] == pytest.approx(0.8, abs=0.01)
-    assert factors["depthwise"] == 1.0 and channels_last.fit([]) == {}
+    assert factors["depthwise"] == pytest.approx(1) and channels_last.fit([]) == {}
 
 
 def test_they_are_of_half_precision_alone() -> None:

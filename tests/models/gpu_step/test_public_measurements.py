@@ -1,13 +1,21 @@
 """What public sources tell: calls, layers and steps, read of their rows."""
 
-from math import exp
+from math import exp, log
 
 import pytest
 
 from benchmarks.gpu import read_public
+from models.gpu_step import gpu_time
 from models.gpu_step.device import devices
-from models.gpu_step.judged_steps import fit_hosts, passes_us
+from models.gpu_step.judged_steps import (
+    JudgedCase,
+    fit_hosts,
+    kind_of_step,
+    passes_us,
+    past_errors,
+)
 from models.gpu_step.measurements import Measurements
+from models.gpu_step.operators import Work
 from models.gpu_step.timed_calls import kernels, products
 from models.gpu_step.timed_layers import sailor_layers
 from tests.models.gpu_step.public import PUBLIC
@@ -62,11 +70,43 @@ def test_steps_of_others_have_what_they_are_trained_with(measured: Measurements)
 
 
 def test_hosts_of_three_sources_are_known(measured: Measurements) -> None:
-    from models.gpu_step import gpu_time
-
     times = gpu_time.fit(measured.timings)
     hosts = fit_hosts((*measured.steps, *measured.elsewhere), times)
     assert hosts.slowness.keys() == {"gpu_h100", "milabench", "qwen"}
     assert hosts.slowness["milabench"] < 1 and hosts.middle == hosts.of("milabench")
     layer = measured.layers[0]
     assert exp(-0.5) < passes_us(layer, times) / layer.passes_us < exp(0.5)
+
+
+def _case(kind: str, times: float, device: str = "h100") -> JudgedCase:
+    return JudgedCase("a", "a", device, "float32", 1, "family", times, 1.0, kind)
+
+
+def test_intervals_are_as_wide_as_errors_of_the_kind_where_there_are_some() -> None:
+    products = [_case("products in half precision", 1.05) for _ in range(20)]
+    others = [_case("convolutions in half precision", 1.5) for _ in range(19)]
+    past = past_errors({"timed": [*products, *others]})
+    assert past.keys() == {"timed", "timed, products in half precision"}
+    assert past["timed"].half_width == pytest.approx(log(1.5))
+    of_products = past["timed, products in half precision"]
+    assert of_products.half_width == pytest.approx(log(1.05)) and of_products.n == 20
+    assert of_products.percent == pytest.approx(5) and of_products.devices == ("h100",)
+
+
+def test_a_step_is_of_the_kind_of_most_of_its_products() -> None:
+    mm = Work("matmul", "mm", "bfloat16", 10.0, 1.0)
+    convolution = Work("convolution", "convolution", "float32", 15.0, 1.0)
+    assert kind_of_step([(mm, 2.0), (convolution, 1.0)]) == "products in half precision"
+    assert kind_of_step([(mm, 1.0), (convolution, 1.0)]) == "convolutions in full precision"
+    assert kind_of_step([(Work("copy", "copy", "float32", 0.0, 8.0), 1.0)]) == "no products"
+
+
+def test_inference_is_judged_in_both_layouts(measured: Measurements) -> None:
+    inference = [each for each in measured.passes if each.source.startswith("timm_inference")]
+    by_source = {(each.source[-4:], each.device.name, each.model): each for each in inference}
+    contiguous = by_source["nchw", "rtx4090", "resnet50"]
+    other = by_source["nhwc", "rtx4090", "resnet50"]
+    assert other.passes_us < contiguous.passes_us
+    assert any(work.channels_last for work, _ in other.works)
+    assert not any(work.kind.endswith("backward") for work, _ in contiguous.works)
+    assert not any(work.kind == "normalization" for work, _ in contiguous.works)
