@@ -1,7 +1,7 @@
 """How wrong are forecasts of sources that fits have not seen, and how many do intervals hold?"""
 
 from collections.abc import Callable, Iterator, Sequence
-from math import exp
+from math import exp, log
 
 from benchmarks.gpu_figures import Figure, beside_roofline, figure, mean, roofline
 from benchmarks.gpu_own_traces import mended
@@ -115,7 +115,11 @@ def intervals(
     step where there are some.
     """
     known = [JudgedCase.of(judged, "family") for judged in families]
-    by_source = [(judged.measured.source, JudgedCase.of(judged, "source")) for judged in elsewhere]
+    by_source = [
+        (judged.measured.source, JudgedCase.of(judged, "source"))
+        for judged in elsewhere
+        if judged.measured.is_plain
+    ]
     cases = [(case.family, case) for case in known] + by_source
     yield _missed("steps of families left out", [(case.family, case) for case in known], cases)
     of_devices = [(case.device, case) for case in cases_of(by_device, steps)]
@@ -126,7 +130,7 @@ def intervals(
     for source in ("milabench", "qwen"):
         group = [pair for pair in by_source if pair[0] == source]
         if group:
-            yield _missed(f"steps of {source}", group, cases)
+            yield _missed(f"steps of {source}, hosts as far apart as others'", group, cases)
 
 
 _Named = Sequence[tuple[str, JudgedCase]]
@@ -139,7 +143,8 @@ def _missed(what: str, judged: _Named, known: _Named) -> Figure:
         past = past_errors({"past": [case for other, case in known if other != name]})
         for case in (case for other, case in judged if other == name):
             width = past.get(f"past, {case.kind}", past["past"]).half_width
-            outside += abs(case.error) > width
+            fastest, slowest = map(log, case.spread)
+            outside += not -width - slowest <= case.error <= width - fastest
     share = 100 * outside / len(judged)
     return Figure(
         f"intervals of 90 %, {what}: outside", len(judged), share, share, share, "5 to 15 %"

@@ -92,6 +92,17 @@ class HostClasses:
         middle = exp(median(map(log, self.slowness.values())))
         return min(self.slowness.values()) / middle, max(self.slowness.values()) / middle
 
+    def spread_of(self, host_us: float, gpu_us: float) -> tuple[float, float]:
+        """Return how many times as long a step takes with the fastest and the slowest host.
+
+        Args:
+            host_us: of the middle one.
+            gpu_us: of the GPU.
+        """
+        longest_us = max(host_us, gpu_us)
+        fastest, slowest = (max(times * host_us, gpu_us) / longest_us for times in self.spread)
+        return fastest, slowest
+
     def _slowed(self, times: float) -> HostTime:
         by_kind = {kind: times * us for kind, us in self.times.by_kind.items()}
         return HostTime(by_kind, times * self.times.step_us)

@@ -119,6 +119,7 @@ class JudgedCase:
     """A measured step, or passes, beside its forecast by a fit without its family, or its device.
 
     `left_out` says which of both, or that its source was; seconds. `kind`: see `kind_of_step`.
+    `spread`: as many times as long with the fastest host of others, and with the slowest.
     """
 
     network: str
@@ -130,6 +131,7 @@ class JudgedCase:
     forecast_s: float
     measured_s: float
     kind: str
+    spread: tuple[float, float] = (1.0, 1.0)
 
     @property
     def error(self) -> float:
@@ -142,7 +144,9 @@ class JudgedCase:
         step = judged.measured
         of_step = step.network, step.family, step.device.name, step.precision, step.batch
         kind = kind_of_step(zip(step.work.works, step.work.calls, strict=True))
-        return cls(*of_step, left_out, judged.step.step_us * 1e-6, step.step_us * 1e-6, kind)
+        return cls(
+            *of_step, left_out, judged.step.step_us * 1e-6, step.step_us * 1e-6, kind, judged.spread
+        )
 
 
 def kind_of_step(works: Iterable[tuple[Work, float]]) -> str:
@@ -248,6 +252,7 @@ class JudgedStep:
 
     measured: MeasuredStep
     step: Step
+    spread: tuple[float, float] = (1.0, 1.0)
 
     @property
     def larger_of_both_us(self) -> float:
@@ -294,7 +299,11 @@ def judged_elsewhere(measured: Measurements, times: GpuTime) -> list["JudgedStep
     for source in sorted({step.source for step in measured.elsewhere}):
         others = [step for step in (*measured.steps, *measured.elsewhere) if step.source != source]
         of_source = [step for step in measured.elsewhere if step.source == source]
-        judged_steps += judged(of_source, times, fit_hosts(others, times).middle)
+        hosts = fit_hosts(others, times)
+        judged_steps += [
+            replace(each, spread=hosts.spread_of(each.step.host_us, each.step.gpu_us))
+            for each in judged(of_source, times, hosts.middle)
+        ]
     return judged_steps
 
 

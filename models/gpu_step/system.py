@@ -117,11 +117,7 @@ class GpuStepModel:
         step = self._steps.step(scenario).alone
         if node_type_of(scenario) in self._hosts:
             return 1.0, 1.0
-        longest_us = max(step.host_us, step.gpu_us)
-        fastest, slowest = (
-            max(times * step.host_us, step.gpu_us) / longest_us for times in self._classes.spread
-        )
-        return fastest, slowest
+        return self._classes.spread_of(step.host_us, step.gpu_us)
 
     def detail(self, scenario: Scenario) -> Mapping[str, Any]:
         """Return what a forecast consists of.
@@ -305,7 +301,11 @@ def fit_model(
     times = gpu_time.fit(measured.timings, measured.both_layouts)
     classes = fit_hosts((*measured.steps, *measured.elsewhere), times)
     families = [JudgedCase.of(judged, "family") for judged in judged_groups(measured)]
-    families += [JudgedCase.of(judged, "source") for judged in judged_elsewhere(measured, times)]
+    families += [
+        JudgedCase.of(judged, "source")
+        for judged in judged_elsewhere(measured, times)
+        if judged.measured.is_plain
+    ]
     devices = device_cases(measured)
     past = past_errors({"timed": families, "untimed": devices})
     own = [timing for trace in traces for timing in trace.timings]

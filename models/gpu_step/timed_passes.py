@@ -206,7 +206,7 @@ def timm_inference(rows: RowsBySet) -> Iterator[MeasuredPasses]:
         if name != "timm" or not mapping.startswith("infer_n"):
             continue
         for row in mapping_rows:
-            network = _TORCHVISION.get(row["network"], row["network"])
+            network = _TORCHVISION.get(str(row["network"]), str(row["network"]))
             if (network, row["size"]) not in traces or network.startswith(_COMPOSED):
                 continue
             batch, trace = traces[network, row["size"]]
