@@ -828,7 +828,7 @@ function route() {
   const asked = new URLSearchParams(location.search), view = asked.get("view") ?? "ask";
   show(view);
   if (view !== "ask") return;
-  readAddress();
+  location.search ? readAddress() : shape(); // what was typed meanwhile stays
   if (asked.get("amount") && (asked.get("dnn") || state.config)) ask();
   else if (state.answers.length) draw();
 }
