@@ -51,7 +51,7 @@ const hours = (seconds) => (seconds === null || seconds === undefined ? "—" : 
 const gib = (bytes) => (bytes === null || bytes === undefined ? "—" : `${figure(bytes / GIB)} GiB`);
 const percent = (share, digits = 2) => (share === null || share === undefined ? "—" : `${figure(100 * share, digits)} %`);
 const chance = (share) => (share === null ? "—" : share <= 0 ? "0 %" : `≤ ${figure(100 * share, 2)} %`);
-const nodesOf = (way) => way.nodes.replace(/@[^ +]+/g, "").replace(/(^|\+ )(\d+) /g, "$1$2 × ");
+const nodesOf = (way) => way.nodes.replace(/@[^ +]+| (on demand|spot)$/g, "").replace(/(^|\+ )(\d+) /g, "$1$2 × ");
 const pastOf = (way) => /([\d.]+) %, n = (\d+)/.exec(way.past_errors ?? "");
 function amountOf(text) {
   const found = /^([\d.,\s_]+)\s*(k|thousand|m|million|b|bn|billion)?$/i.exec(text.trim());
@@ -481,7 +481,7 @@ function table(all, best, words, body) {
     tbody.append(...rows.slice(most).flatMap(rowOf), ...lacking);
     event.target.remove();
   } }, `Show all ${group.format(rows.length)} ways`, lacking.length ? ` and ${lacking.length} that lack memory` : "");
-  return el("section", { id: "ways", "aria-label": "Ways to run the job" },
+  return el("section", { id: "ways", class: state.answers.length > 1 ? "several" : null, "aria-label": "Ways to run the job" },
     el("label", { class: "sort-small" }, "Sort by ", el("select", { onchange: (event) => { sortBy.column = ""; sortOn(event.target.value); } },
       shown.map(([name, title]) => el("option", { value: name, selected: name === sortBy.column }, title)))),
     el("table", { class: "ways" }, el("thead", {}, el("tr", {}, el("td", { class: "pick" }, unseen("compare")), head)), tbody), more || null);

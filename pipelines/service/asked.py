@@ -133,11 +133,13 @@ class Answers:
         key = published_ns, kinds, tuple(system.name for system in systems), place
         answer = _part(self._forecasts.get(key), curves)
         if answer is None:
-            answer = predict_curves(history, curves, systems, **options)
-            with self._lock:
-                self._forecasts[key] = answer
-                while len(self._forecasts) > _KEPT:
-                    self._forecasts.popitem(last=False)
+            with self._lock:  # who asks meanwhile would make the same fit once more
+                answer = _part(self._forecasts.get(key), curves)
+                if answer is None:
+                    answer = predict_curves(history, curves, systems, **options)
+                    self._forecasts[key] = answer
+                    while len(self._forecasts) > _KEPT:
+                        self._forecasts.popitem(last=False)
         return answer
 
     def close(self) -> None:
