@@ -25,6 +25,7 @@ SCHEMA: Mapping[str, Any] = {
     "optimizer": pl.String,
     "accumulate": pl.Int64,
     "memory_format": pl.String,
+    "compiled": pl.String,
     "strategy": pl.String,
     "node_type": pl.String,
     "nodes": pl.Int64,

@@ -75,13 +75,18 @@ def _of_weights(precision: str) -> object:
 Several = Annotated[Value | tuple[Value, ...] | None, BeforeValidator(_values)]
 """A value, or several of a grid: in text told apart by commas."""
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+Mode = Annotated[
+    Literal["default", "reduce-overhead"] | None,
+    BeforeValidator(lambda given: "default" if given is True else given or None),
+]
 Counts = Annotated[Mapping[str, int], BeforeValidator(_counts)]
 Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 Time = Annotated[datetime, AfterValidator(_utc)]
 _TRAINING = (
     *("dnn", "framework", "strategy", "image_size", "batch_size", "precision", "optimizer"),
-    *("accumulate", "memory_format", "workers", "worker", "devices_per_node", "link_mbps"),
+    *("accumulate", "memory_format", "compiled"),
+    *("workers", "worker", "devices_per_node", "link_mbps"),
 )
 """Fields that are those of a template of a study."""
 
@@ -108,6 +113,10 @@ class TrainingOptions(Record):
         default=None, description="Passes of --batch-size whose gradients a step adds up; 1."
     )
     memory_format: Several = Field(default=None, description="contiguous or channels_last.")
+    compiled: Mode = Field(
+        default=None,
+        description="Mode of torch.compile, default or reduce-overhead; of GPUs. Alone: default.",
+    )
     sequence_length: Count | None = Field(
         default=None, description="Words of a sample, of hf:CONFIG; 128 if not given."
     )
@@ -158,6 +167,8 @@ class TrainingOptions(Record):
                 f"precision: adapters of --lora are in float32; give "
                 f"{of_weights[0].lower().removesuffix(_ALL)}, which frozen weights are in, too"
             )
+        if self.lora_targets is not None and not self.lora:
+            raise ValueError("lora_targets: give lora, the rank of adapters, too")
         if isinstance(self.dnn, tuple) and self.of_hugging_face:
             asked = [str(each) for each in self.dnn if ":" in str(each)]
             if asked:

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import Field, PastDate, ValidationError
 
 from forecasting.inputs import systems_named
+from forecasting.options import TrainingOptions
 from networks import check
 from networks.own_huggingface import PREFIX, as_trained
 from networks.own_model import OwnModel
@@ -21,9 +22,11 @@ from warehouse.records import BadInput, Record
 
 PART_SCENARIOS = 2_000
 """Of a part: about two seconds of forecasting, and what is lost by a kill."""
+_OF_HUGGING_FACE = ("head", "lora", "lora_targets", "checkpoint_activations")
+"""Fields that say how a model of Hugging Face is trained; each choice is a model by itself."""
 _OUTERMOST = (
     *("dnn", "framework", "image_size", "sequence_length", "batch_size", "precision"),
-    *("memory_format", "optimizer", "accumulate"),
+    *("memory_format", "compiled", "optimizer", "accumulate"),
 )
 """Axes that say what a step has to do: a part has few of these, and many node types."""
 
@@ -46,7 +49,7 @@ def read_sweep(path: Path) -> SweepFile:
     """Read a sweep file, and check each value of each list once.
 
     A model of the user's own has a template by itself for each length of its words, and for each
-    `head` of a config of Hugging Face.
+    way in which one of Hugging Face is trained.
 
     Raises:
         BadInput: naming the file and the field.
@@ -77,9 +80,9 @@ def _divide(template: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     lists = Grid(template).axes
     networks = lists.get("dnn", [template.get("dnn")])
     targets = [dnn for dnn in networks if is_own_model(dnn)]
-    heads = lists.get("head", [template.get("head")])
-    if heads != [None] and not all(str(dnn).startswith(PREFIX) for dnn in networks):
-        raise ValueError("head: only models by a config, hf:CONFIG, have one to choose")
+    said = [name for name in _OF_HUGGING_FACE if template.get(name) is not None]
+    if said and not all(str(dnn).startswith(PREFIX) for dnn in networks):
+        raise ValueError(f"{said[0]}: only models by a config, hf:CONFIG, have that to choose")
     if not targets:
         yield template
         return
@@ -88,10 +91,15 @@ def _divide(template: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             f"dnn: {targets[0]} is a model of your own; give networks of the catalogue a template "
             "of their own"
         )
-    lengths = lists.get("sequence_length", [template.get("sequence_length")])
-    others = {name: value for name, value in template.items() if name != "head"}
-    for dnn, head, length in product(networks, heads, lengths):
-        yield {**others, "dnn": as_trained(dnn, head=head), "sequence_length": length}
+    precisions = lists.get("precision", [template.get("precision")])
+    if "lora" in said or any(str(each).lower().endswith("-true") for each in precisions):
+        said.append("precision")  # of weights, too
+    others = {name: value for name, value in template.items() if name not in _OF_HUGGING_FACE}
+    names = ["dnn", "sequence_length", *said]
+    for values in product(*(lists.get(name, [template.get(name)]) for name in names)):
+        asked = TrainingOptions.model_validate(dict(zip(names, values, strict=True)))
+        as_asked = {**others, "sequence_length": asked.sequence_length, **asked.training}
+        yield {**as_asked, "dnn": as_trained(str(asked.dnn), **asked.of_hugging_face)}
 
 
 def is_own_model(dnn: object) -> bool:

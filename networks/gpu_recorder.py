@@ -13,14 +13,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from networks.known_values import value_of
-from networks.operator_work import WorkCounter, is_work, kernel_in_parts, most_work
+from networks.operator_work import WorkCounter, is_work, kernel_in_parts, most_work, tensors
 
 _BLOCK_BYTES = 512
 """What PyTorch's allocator of CUDA's memory hands out (CUDACachingAllocator)."""
@@ -38,7 +38,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._most, self._noted = most, 0
         self.operators: dict[_Call, tuple[int, str]] = {}
         """Calls of one kind: their number, and their text in the digest."""
-        self.order: list[int] = []
+        self.calls: list[tuple[int, tuple[int, ...]]] = []
+        """Each call: its number in `operators`, and storages of its tensors, in and out."""
         self.digest = sha256()
         self._sizes: list[int] = []
         self._changes: list[tuple[int, int]] = []
@@ -65,7 +66,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for tensor in outputs:
             self.hold(tensor)
         described = tuple(_described(inputs)), tuple(_described(outputs))
-        self._note((name, *described, False, None, False), ())
+        self._note((name, *described, False, None, False), (), (*inputs, *outputs))
 
     def hold(self, tensor: torch.Tensor) -> int:
         """Count a tensor's storage until nothing refers to it; return its number.
@@ -101,6 +102,15 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         of_cast = {source for source, copy in self._copies if copy in self.gradients}
         return self.parameters | self.gradients | cast | of_cast
 
+    def flow(self, forward: int) -> dict[str, Any]:
+        """Return which storages calls touch, `forward` of them before backward begins."""
+        return {
+            "storages": list(chain.from_iterable(storages for _, storages in self.calls)),
+            "forward": forward,
+            "gradients": sorted(self.gradients),
+            "divided": sorted(self.divided()),
+        }
+
     def most_alive(self, others: Collection[int]) -> int:
         """Return the most bytes that were alive at once, without those of some storages."""
         alive = accumulate(
@@ -108,8 +118,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         )
         return max(alive, default=0)
 
-    def _note(self, call: _Call, settings: Sequence[object]) -> None:
-        """Note a call, and in the digest what it is told beside tensors."""
+    def _note(self, call: _Call, settings: Sequence[object], touched: Sequence[object]) -> None:
+        """Note a call with the tensors it touches, and in the digest what else it is told."""
         self._noted += 1
         if self._most is not None and self._noted > self._most:
             raise ValueError(
@@ -121,7 +131,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             known = self.operators[call] = len(self.operators), str(call)
         number, text = known
         self.digest.update(f"{text} {list(_settings(settings))}".encode())
-        self.order.append(number)
+        self.calls.append((number, tuple(map(self._storage, tensors(touched)))))
+
+    def _storage(self, tensor: torch.Tensor) -> int:
+        """Return the number of a tensor's storage; -1: nobody counts it."""
+        if tensor.layout != torch.strided:
+            return -1
+        return self._alive.get(tensor.untyped_storage()._cdata, -1)  # noqa: SLF001
 
     def _note_unrolled(self, func: Any, *args: Any) -> None:
         """Note the products of bilinear layers: PyTorch loops over one dimension of all tensors."""
@@ -133,11 +149,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 many = max(many, tensor.shape[place])
                 tensor = tensor.narrow(place, 0, 1)
             first.append(tensor)
-        before = len(self.order)
+        before = len(self.calls)
         composed = torch._C.DispatchKey.CompositeExplicitAutogradNonFunctional  # noqa: SLF001
         with self:
             func._op_dk(composed, *first, *args[3:])  # noqa: SLF001
-        self.order += self.order[before:] * (many - 1)
+        self.calls += self.calls[before:] * (many - 1)
 
     def __torch_dispatch__(
         self,
@@ -155,16 +171,16 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self._is_aside or not is_work(func):
             return func(*args, **kwargs)
         if name == "_local_scalar_dense":
-            self._note((name, inputs, (), False, None, False), ())
+            self._note((name, inputs, (), False, None, False), (), args)
             return value_of(args[0])
         if kernel is not None:
-            before = len(self.order)
+            before = len(self.calls)
             try:
                 with self:
                     return kernel(*args, **kwargs)
             except Exception:
                 # It knows no tensors without values, as those that call other compilers' kernels.
-                del self.order[before:]
+                del self.calls[before:]
         if name == "_trilinear":
             self._note_unrolled(func, *args)
         result = func(*args, **kwargs)
@@ -184,7 +200,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         outputs = tuple(_described(written))
         # Views cost nothing, wherever in a tensor they begin.
         settings = () if is_view else (*args, *kwargs.values())
-        self._note((name, inputs, outputs, is_view, flops, is_unknown), settings)
+        touched = (*args, *kwargs.values(), *written)
+        self._note((name, inputs, outputs, is_view, flops, is_unknown), settings, touched)
         return result
 
 

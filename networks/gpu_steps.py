@@ -67,13 +67,30 @@ class Operator:
 
 
 @dataclass(frozen=True)
+class DataFlow:
+    """Which storages the calls of a step touch, by number; -1: one that was not counted.
+
+    Attributes:
+        storages: of the tensors that each call is given, then of those that it makes, call by call.
+        forward: how many calls there are before backward begins.
+        gradients: of parameters.
+        divided: of parameters, their gradients, and copies of both in half precision.
+    """
+
+    storages: tuple[int, ...]
+    forward: int
+    gradients: tuple[int, ...]
+    divided: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class GpuStep:
     """Forward and backward of a batch.
 
     Attributes:
         operators: each call that differs once.
         order: of calls, as numbers of `operators`.
-        parameters: each that is trained, flat, in the type that the optimizer sees.
+        parameters: each that gets a gradient, flat, in the type that the optimizer sees.
         peak_bytes: most bytes alive: parameters, buffers, batch, gradients and activations, not the
             optimizer's.
         without_gradients_bytes: the most of all but gradients of parameters.
@@ -81,8 +98,9 @@ class GpuStep:
             half precision.
         units: elements of the parameters of each unit that shards gather at once; first of those
             that are in no unit.
-        frozen: parameters that are not trained, as `parameters` has them.
+        frozen: the other parameters, alike.
         kept: the same step with all activations kept; None: they are.
+        flow: of its calls; None: nobody noted it, as of traces of others.
     """
 
     operators: tuple[Operator, ...]
@@ -94,6 +112,7 @@ class GpuStep:
     units: tuple[int, ...]
     frozen: tuple[Tensor, ...] = ()
     kept: "GpuStep | None" = None
+    flow: DataFlow | None = None
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:
@@ -103,6 +122,7 @@ class GpuStep:
             ValueError: they are not of a step.
         """
         try:
+            flow = fields.get("flow")
             return cls(
                 tuple(
                     Operator(name, _tensors(inputs), _tensors(outputs), *work)
@@ -116,9 +136,14 @@ class GpuStep:
                 tuple(fields["units"]),
                 _tensors(fields["frozen"]),
                 None if fields.get("kept") is None else cls.of(fields["kept"]),
+                flow and DataFlow(**{name: _numbers(each) for name, each in flow.items()}),
             )
         except (TypeError, KeyError) as error:
             raise ValueError(f"no step of a GPU: {error!r:.80}") from None
+
+
+def _numbers(given: Any) -> Any:
+    return tuple(given) if isinstance(given, list) else given
 
 
 def _tensors(listed: Iterable[Any]) -> tuple[Tensor, ...]:

@@ -121,18 +121,23 @@ def trace_step(
         is_autocast = dtype in _HALF and not is_of_all and is_full
         with torch.autocast("cpu", dtype if is_autocast else torch.bfloat16, is_autocast):
             loss = getattr(module, "loss_of", cross_entropy)(module(images), labels)
+        forward = len(recorder.calls)
         torch.autograd.backward([loss])
+        # No optimizer keeps anything of a parameter that gets no gradient.
+        has_slope = [parameter.grad is not None for parameter in module.parameters()]
     for parameter in trained:
         parameter.grad = None
+    slopes = list(zip(as_made, has_slope, strict=True))
     return {
         "operators": list(recorder.operators),
-        "order": recorder.order,
-        "parameters": [_flat(each) for each in as_made if each.requires_grad],
-        "frozen": [_flat(each) for each in as_made if not each.requires_grad],
+        "order": [number for number, _ in recorder.calls],
+        "parameters": [_flat(each) for each, has_slope in slopes if has_slope],
+        "frozen": [_flat(each) for each, has_slope in slopes if not has_slope],
         "peak_bytes": recorder.most_alive(()),
         "without_gradients_bytes": recorder.most_alive(recorder.gradients),
         "activation_bytes": recorder.most_alive(recorder.divided()),
         "units": _units(module),
+        "flow": recorder.flow(forward),
         "digest": recorder.digest.hexdigest(),
     }
 

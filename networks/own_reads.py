@@ -24,12 +24,13 @@ _FOLDERS = frozenset(("os.listdir", "os.scandir"))
 _OF_SYSTEM = ("/proc/", "/sys/")
 _CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """On the path of an editable installation; what is in it beside ours changes nothing."""
-_OF_SHELL = ("_", "OLDPWD", "PWD", "SHLVL", "COLUMNS", "LINES")
-"""Variables that shells and terminals alter from command to command."""
+_NOT_NOTED = ("_", "OLDPWD", "PWD", "SHLVL", "COLUMNS", "LINES", "TF_CPP_MIN_LOG_LEVEL")
+"""Variables that shells and terminals alter from command to command, and one that is ours."""
 _MOST_READS = 20_000
 _MOST_HASHED_BYTES = 1 << 20
 Stamps = dict[str, Any]
-"""What each file and folder was when it was read first; `None` for one that was not there."""
+"""What each file and folder was when it was read first, and each variable of the environment, as
+`$NAME`, when the process began; `None` for one that was not there."""
 
 
 class Reads:
@@ -40,6 +41,7 @@ class Reads:
         self._installed = _installed()
         self._is_whole, self._is_noting = True, False
         sys.addaudithook(self._note)
+        self._note_variables()
 
     @property
     def stamps(self) -> Stamps | None:
@@ -57,6 +59,17 @@ class Reads:
                 self._add(args[0])
             finally:
                 self._is_noting = False
+
+    def _note_variables(self) -> None:
+        began, kind = dict(os.environ), type(os.environ)
+        read = kind.__getitem__
+
+        def noted(environ: Any, name: Any) -> Any:
+            if isinstance(name, str) and name not in _NOT_NOTED:
+                self._stamps.setdefault(f"${name}", _stamp_of_variable(began.get(name)))
+            return read(environ, name)
+
+        kind.__getitem__ = noted  # type: ignore[method-assign]
 
     def _add(self, path: object) -> None:
         if path is None:
@@ -76,20 +89,26 @@ class Reads:
 
 def are_unchanged(stamps: Mapping[str, Any]) -> bool:
     """Tell whether all that was read is as it was: files by their contents, folders by names."""
-    return all(_stamp(name) == stamp for name, stamp in stamps.items())
+    return all(
+        stamp == (_stamp_of_variable(os.environ.get(name[1:])) if name[0] == "$" else _stamp(name))
+        for name, stamp in stamps.items()
+    )
 
 
 def surroundings() -> str:
-    """Return a digest of the interpreter, of what is installed, and of the environment."""
+    """Return a digest of the interpreter, and of what is installed."""
     lines = [sys.executable, sys.version]
     lines += [f"{name} {os.stat(name).st_mtime_ns}" for name in _installed() if os.path.isdir(name)]
-    lines += [f"{key}={value}" for key, value in sorted(os.environ.items()) if key not in _OF_SHELL]
     return _digest("\n".join(lines).encode(errors="surrogateescape"))
 
 
 def _is_read(flags: int) -> bool:
     is_made = flags & os.O_CREAT and flags & os.O_EXCL
     return not is_made and flags & os.O_ACCMODE != os.O_WRONLY
+
+
+def _stamp_of_variable(value: str | None) -> str | None:
+    return None if value is None else _digest(value.encode(errors="surrogateescape"))
 
 
 def _stamp(name: str) -> Any:

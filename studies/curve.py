@@ -14,7 +14,7 @@ from profilers.scenarios import take_turns
 from warehouse import limits
 from warehouse.fields import (
     Batch,
-    Eager,
+    Compiled,
     Mbps,
     Nodes,
     Optimizer,
@@ -48,6 +48,8 @@ class MixPart(Record):
 
 _RECIPE = ("precision", "optimizer", "accumulate", "memory_format", "compiled")
 """Fields that say how a network is trained, whatever it is."""
+_OF_GPUS = {"compiled": ("default", "reduce-overhead"), "optimizer": ("adamw_8bit",)}
+"""Values of a recipe with which no processor trains."""
 OF_SEVERAL = {"strategy", "workers", "mix", "devices_per_node", "link_mbps"}
 """Fields of which any says that devices exchange gradients, or how they do."""
 _SEVERAL_IN_WORDS = {
@@ -93,7 +95,7 @@ class Curve(Record):
     optimizer: Optimizer = "sgd"
     accumulate: Passes = 1
     memory_format: MemoryFormat = "contiguous"
-    compiled: Eager = False
+    compiled: Compiled = False
     sequence_length: Words | None = None
     is_judged: bool = Field(default=True, exclude=True)
     """Whether it is hidden from fits and judges forecasts: a `test` scenario of the study."""
@@ -220,6 +222,9 @@ class Curve(Record):
         for name in self.worker:
             if lacks := lacks_precision(name, self.precision):
                 raise ValueError(f"precision: {lacks}")
+            for field, value in self.recipe.items():
+                if field in _OF_GPUS and value in _OF_GPUS[field] and not gpus(name):
+                    raise ValueError(f"{field}: {value} is of GPUs, and {name} has none")
         if self.sequence_length is not None and self.image_size:
             raise ValueError(
                 f"sequence_length: {self.dnn} sees images of {self.image_size} px, and no words; "

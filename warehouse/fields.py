@@ -56,13 +56,8 @@ def spelled_out(precision: object) -> object:
     return _PRECISIONS.get(name, name)
 
 
-def _eager(compiled: object) -> object:
-    if compiled in (True, "true"):
-        raise ValueError(
-            "a step that torch.compile made is not known, and no eager one stands for it; "
-            "leave compiled out"
-        )
-    return compiled
+def _mode(compiled: object) -> object:
+    return "default" if compiled in (True, "true") else compiled or False
 
 
 def _in_small_letters(name: object) -> object:
@@ -77,8 +72,8 @@ Passes = Annotated[int, Field(ge=1, le=limits.PASSES)]
 """Forward passes whose gradients are added in a step."""
 Words = Annotated[int, Field(ge=1, le=limits.WORDS)]
 """The length of a sample of text."""
-Eager = Annotated[bool, BeforeValidator(_eager)]
-"""Whether a step is compiled: it is not."""
+Compiled = Annotated[records.Compiled, BeforeValidator(_mode)]
+"""As in `TrainingWorkload`; true: in the default mode."""
 
 
 # Names that become part of a path: of studies, jobs, runs, clusters.

@@ -32,6 +32,7 @@ StrategyKind = Literal["async_parameter_server", "all_reduce", "sharded", "singl
 Precision = Literal["float32", "tf32", "bfloat16", "float16"]
 Optimizer = Literal["sgd", "momentum", "adam", "adamw", "adamw_8bit"]
 MemoryFormat = Literal["contiguous", "channels_last"]
+Compiled = Literal[False, "default", "reduce-overhead"]
 Market = Literal["on_demand", "spot"]
 SubjectKind = Literal["scenario", "operation", "allreduce", "job", "external"]
 
@@ -110,7 +111,7 @@ class TrainingWorkload(SparseRecord):
             scales the loss.
         optimizer: PyTorch's with its defaults; sgd has no momentum; adamw_8bit is bitsandbytes'.
         accumulate: passes whose gradients are added before the optimizer's step.
-        compiled: by torch.compile; there is no other step than an eager one.
+        compiled: mode of torch.compile; False: the step is eager.
         sequence_length: words of a sample; None: it has none, or its network says it.
     """
 
@@ -125,7 +126,7 @@ class TrainingWorkload(SparseRecord):
     dataset: Literal["synthetic"] = "synthetic"
     accumulate: int = Field(default=1, ge=1)
     memory_format: MemoryFormat = "contiguous"
-    compiled: Literal[False] = False
+    compiled: Compiled = False
     sequence_length: int | None = Field(default=None, ge=1)
 
     @property
@@ -136,6 +137,7 @@ class TrainingWorkload(SparseRecord):
             self.optimizer if self.optimizer != "sgd" else "",
             f"{self.accumulate} passes a step" if self.accumulate > 1 else "",
             self.memory_format if self.memory_format != "contiguous" else "",
+            {False: "", "default": "compiled"}.get(self.compiled, f"compiled ({self.compiled})"),
         )
         return ", ".join(filter(None, words))
 

@@ -14,10 +14,13 @@ from networks import check
 from profilers.clusters.node_types import gpus
 from profilers.record_file import fault
 from studies.curve import Curve
-from warehouse.fields import Optimizer, Passes, Precision, Words
+from warehouse.fields import Compiled, Optimizer, Passes, Precision, Words
 from warehouse.records import Backend, BadInput, MemoryFormat, Record, Scenario
 
-_RECIPE = ("precision", "optimizer", "accumulate", "memory_format", "sequence_length")
+_RECIPE = (
+    *("precision", "optimizer", "accumulate", "memory_format", "compiled"),
+    "sequence_length",
+)
 _LATER = (*_RECIPE, "all_gpus")
 """Fields that questions have not always had."""
 
@@ -40,7 +43,7 @@ class JobQuestion(Record):
             as they are.
         overheads: what comes to training.
         preemptions_per_node_hour: of spot nodes; None: a fifth of all within a month.
-        precision: it and the three below say how PyTorch trains, as in `TrainingWorkload`.
+        precision: it and the four below say how PyTorch trains, as in `TrainingWorkload`.
         sequence_length: words of a sample of text.
         all_gpus: every worker trains on all GPUs that its node type has.
     """
@@ -66,6 +69,7 @@ class JobQuestion(Record):
     optimizer: Optimizer = "sgd"
     accumulate: Passes = 1
     memory_format: MemoryFormat = "contiguous"
+    compiled: Compiled = False
     sequence_length: Words | None = None
     all_gpus: bool = False
 

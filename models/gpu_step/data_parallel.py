@@ -20,6 +20,7 @@ from itertools import pairwise
 from math import log2
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.gpu_step.collectives import Collectives, Topology
 
@@ -58,12 +59,16 @@ class Interference:
 
 @dataclass(frozen=True)
 class Exchange:
-    """What is exchanged: bytes of each parameter's gradient, in order, and how long that takes."""
+    """What is exchanged: bytes of each gradient, in order, and how long that takes.
+
+    `frozen_bytes`: of parameters without gradients, which shards gather, too.
+    """
 
     sizes_bytes: tuple[float, ...]
     collectives: Collectives
     topology: Topology
     cluster: str = ""
+    frozen_bytes: tuple[float, ...] = ()
 
     @cached_property
     def reductions(self) -> list[tuple[float, float]]:
@@ -78,10 +83,22 @@ class Exchange:
 
     @cached_property
     def gathers_s(self) -> list[float]:
-        """Seconds in which the parameters of each unit are gathered, or its gradients scattered."""
-        sizes = np.array(_units(self.sizes_bytes))
-        seconds = self.collectives.all_gather_s(sizes, self.topology, self.cluster)
-        return [float(gather_s) for gather_s in seconds]
+        """Seconds in which the parameters of each unit are gathered."""
+        frozen = _units(self.frozen_bytes, self._unit_count)
+        return self._moved_s(np.array(_units(self.sizes_bytes, self._unit_count)) + frozen)
+
+    @cached_property
+    def scatters_s(self) -> list[float]:
+        """Seconds in which the gradients of each unit are scattered: its frozen part has none."""
+        return self._moved_s(np.array(_units(self.sizes_bytes, self._unit_count)))
+
+    @property
+    def _unit_count(self) -> int:
+        return min(_UNITS, max(len(self.sizes_bytes), len(self.frozen_bytes)))
+
+    def _moved_s(self, sizes_bytes: NDArray[np.float64]) -> list[float]:
+        seconds = self.collectives.all_gather_s(sizes_bytes, self.topology, self.cluster)
+        return [float(each_s) for each_s in np.where(sizes_bytes > 0, seconds, 0.0)]
 
 
 def distributed_s(passes: Passes, exchange: Exchange, interference: Interference) -> float:
@@ -120,11 +137,14 @@ def sharded_s(passes: Passes, exchange: Exchange, interference: Interference) ->
 
     Gathers and scatters share a stream: while a unit works, the next one is gathered.
     """
-    gathers_s = exchange.gathers_s
+    gathers_s, scatters_s = exchange.gathers_s, exchange.scatters_s
     each_s = passes.passes_s * (1 + straggling_share(exchange, interference)) / len(gathers_s)
     forward = [(each_s * (1 - BACKWARD_SHARE), gather_s, 0.0) for gather_s in gathers_s]
-    backward = [(each_s * BACKWARD_SHARE, gather_s, gather_s) for gather_s in reversed(gathers_s)]
-    work = (forward + backward) * passes.accumulate
+    backward = [
+        (each_s * BACKWARD_SHARE, gather_s, scatter_s)
+        for gather_s, scatter_s in zip(gathers_s, scatters_s, strict=True)
+    ]
+    work = (forward + backward[::-1]) * passes.accumulate
     clock, gathered = 0.0, work[0][1]
     stream = gathered
     for place, (work_s, _, scattering_s) in enumerate(work):
@@ -137,9 +157,8 @@ def sharded_s(passes: Passes, exchange: Exchange, interference: Interference) ->
     return max(stream, clock) + passes.optimizer_s / exchange.topology.ranks
 
 
-def _units(sizes_bytes: Sequence[float]) -> list[float]:
+def _units(sizes_bytes: Sequence[float], count: int) -> list[float]:
     """Return bytes of units of consecutive parameters, about equally many in each."""
-    count = min(_UNITS, len(sizes_bytes))
     bounds = [round(unit * len(sizes_bytes) / count) for unit in range(count + 1)]
     return [sum(sizes_bytes[a:b]) for a, b in pairwise(bounds)]
 

@@ -8,6 +8,7 @@ catalogue of node types rates them (`collectives`).
 from collections import OrderedDict, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -24,7 +25,9 @@ from models.gpu_step.data_parallel import (
     sharded_s,
     straggling_share,
 )
+from models.gpu_step.dataflow import breaking_calls
 from models.gpu_step.device import Device, boards, device_of_node
+from models.gpu_step.fusion import compiled
 from models.gpu_step.host_time import HostTime
 from models.gpu_step.judged_steps import PastErrors, simulated
 from models.gpu_step.measurements import Measurements
@@ -132,14 +135,16 @@ class StepForecast:
 class TimedWork:
     """Works of a step, microseconds of each on each board, and which of them nobody timed.
 
-    `kept` is the same step with all activations kept; None: this one keeps them. `alone` has the
-    steps of one GPU that were forecast, by node type.
+    `kept` is the same step with all activations kept; None: this one keeps them. `eager` is the
+    same step without torch.compile; None: this one is. `alone` has the steps of one GPU that were
+    forecast, by node type.
     """
 
     work: StepWork
     us: Vector
     unknown: Vector
     kept: "TimedWork | None" = None
+    eager: "TimedWork | None" = None
     alone: dict[str, AloneStep] = field(default_factory=dict)
 
 
@@ -180,18 +185,18 @@ class StepForecaster:
         passes = Passes((alone_s - optimizer_s) / accumulate, optimizer_s, accumulate)
         is_sharded = scenario.strategy.kind == "sharded"
         trace = trace_of(scenario)
-        exchanged = trace.parameters
-        if is_sharded:
-            # Frozen parameters are gathered, too; mixed precision casts what is exchanged.
-            exchanged = tuple(
-                replace(each, dtype=load.precision if load.precision in HALF else each.dtype)
-                for each in (*exchanged, *trace.frozen)
-            )
-        sizes = tuple(float(each.bytes) for each in exchanged)
-        exchange = Exchange(sizes, self._parallel.collectives, _topology(scenario))
+        # Mixed precision of shards casts what is exchanged.
+        dtype = load.precision if is_sharded and load.precision in HALF else None
+        trained, frozen = (
+            tuple(float(replace(each, dtype=dtype or each.dtype).bytes) for each in held)
+            for held in (trace.parameters, trace.frozen)
+        )
+        exchange = Exchange(
+            trained, self._parallel.collectives, _topology(scenario), frozen_bytes=frozen
+        )
         interference = self._parallel.interference
         if is_sharded:
-            exchange_s = 3 * accumulate * sum(exchange.gathers_s)
+            exchange_s = accumulate * (2 * sum(exchange.gathers_s) + sum(exchange.scatters_s))
             step_s = sharded_s(passes, exchange, interference)
         else:
             exchange_s = sum(reduction_s for _, reduction_s in exchange.reductions)
@@ -232,16 +237,15 @@ class StepForecaster:
         load, key = scenario.workload, (scenario.workload, key_of(scenario))
         timed = self._known.get(key)
         if timed is None:
-            trace, kept = trace_of(scenario), None
-            work = step_work(trace, load.optimizer, load.precision, load.accumulate)
-            if load.memory_format == "channels_last":
-                work = in_channels_last(work)
+            trace = trace_of(scenario)
+            work = _work(trace, load)
             _refuse_unknown(work, self._times, gpu_of(scenario), load.dnn)
-            if trace.kept is not None:
-                kept = self._on_boards(
-                    step_work(trace.kept, load.optimizer, load.precision, load.accumulate)
-                )
-            timed = replace(self._on_boards(work), kept=kept)
+            kept = None if trace.kept is None else self._on_boards(_work(trace.kept, load))
+            eager = None
+            if load.compiled:
+                as_eager = load.model_copy(update={"compiled": False})
+                eager = self._on_boards(_work(traced(key_of(scenario)), as_eager))
+            timed = replace(self._on_boards(work), kept=kept, eager=eager)
             self._known[key] = timed
             if len(self._known) > _KEPT:
                 self._known.popitem(last=False)
@@ -261,18 +265,41 @@ class StepForecaster:
 
     def kept(self, scenario: Scenario) -> Mapping[str, Any] | None:
         """Return what a step of one GPU would be with all activations kept; None: they are."""
-        kept = self.work(scenario).kept
-        if kept is None:
+        kept, trace = self.work(scenario).kept, trace_of(scenario).kept
+        return None if kept is None else self._beside(scenario, kept, trace)
+
+    def eager(self, scenario: Scenario) -> Mapping[str, Any] | None:
+        """Return what a step of one GPU would be without torch.compile; None: it is."""
+        eager, trace = self.work(scenario).eager, traced(key_of(scenario))
+        if eager is None:
             return None
+        as_run, as_traced = self.work(scenario).work, eager.work
+        return {
+            **self._beside(scenario, eager, trace),
+            "launches": float(as_traced.calls[as_traced.on_gpu].sum()),
+            "compiled_launches": float(as_run.calls[as_run.on_gpu].sum()),
+            "graph_breaks": breaking_calls(trace),
+        }
+
+    def _beside(
+        self, scenario: Scenario, other: TimedWork, trace: GpuStep | None
+    ) -> Mapping[str, Any]:
+        """Return memory of another step of one GPU, and the share by which this one is longer."""
         device = gpu_of(scenario)
         host = self._hosts.get(node_type_of(scenario), self._host)
-        step = simulated(kept.work, kept.us[boards().index(device)], host)
-        memory = memory_of(scenario, trace_of(scenario).kept)
+        step = simulated(other.work, other.us[boards().index(device)], host)
+        memory = memory_of(scenario, trace)
         return {
             "needed_bytes": memory.needed_bytes,
             "fits": memory.fits(device),
             "longer": self.alone(scenario).step.step_us / step.step_us - 1,
         }
+
+
+def _work(step: GpuStep, load: TrainingWorkload) -> StepWork:
+    replayed = load.compiled == "reduce-overhead"
+    work = step_work(step, load.optimizer, load.precision, load.accumulate, replayed=replayed)
+    return in_channels_last(work) if load.memory_format == "channels_last" else work
 
 
 def _refuse_dtypes(work: StepWork, device: Device, dnn: str) -> None:
@@ -370,11 +397,33 @@ def key_of(scenario: Scenario) -> StepKey:
 
 
 def trace_of(scenario: Scenario) -> GpuStep:
+    """Return a step as it is run: compiled, if it is.
+
+    Raises:
+        NotCovered: it cannot be traced.
+    """
     key = key_of(scenario)
+    return _compiled(key) if scenario.workload.compiled else traced(key)
+
+
+def traced(key: StepKey) -> GpuStep:
+    """Return an eager step.
+
+    Raises:
+        NotCovered: it cannot be traced.
+    """
     try:
         return gpu_steps([key])[key]
     except (ValueError, RuntimeError) as error:
         raise NotCovered(str(error)) from error
+
+
+@lru_cache(maxsize=64)
+def _compiled(key: StepKey) -> GpuStep:
+    try:
+        return compiled(traced(key))
+    except ValueError as error:
+        raise NotCovered(f"{key.dnn}: {error}") from error
 
 
 def memory_of(scenario: Scenario, trace: GpuStep | None = None) -> Memory:

@@ -17,6 +17,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from models.gpu_step.dataflow import BREAKS
+from models.gpu_step.fusion import GUARDS
 from models.gpu_step.operators import HALF, PRODUCTS, Work, work_of
 from networks.gpu_steps import GpuStep, Operator, StepPrecision, Tensor
 from warehouse.records import Optimizer, Precision, StrategyKind
@@ -46,6 +48,8 @@ class StepWork:
     order: NDArray[np.int64]
     waits: tuple[int, ...]
     parameters: int = 0
+    issued: NDArray[np.bool_] | float = 1.0
+    """Which calls of `order` the host issues, 1: all; CUDA graphs have the others."""
     first_of_optimizer: int | None = None
     """Place in `works` from which on they are the optimizer's; None: nothing is."""
 
@@ -81,8 +85,13 @@ def step_work(
     optimizer: Optimizer | None = "sgd",
     precision: Precision = "float32",
     accumulate: int = 1,
+    *,
+    replayed: bool = False,
 ) -> StepWork:
-    """Return the works of a step of `accumulate` passes; without an optimizer, its passes alone."""
+    """Return the works of a step of `accumulate` passes; without an optimizer, its passes alone.
+
+    `replayed`: graphs of a compiled step are CUDA graphs, each of which the host launches at once.
+    """
     operators = list(step.operators)
     works = [work_of(operator) for operator in operators]
     if precision == "tf32":
@@ -90,6 +99,13 @@ def step_work(
     order = list(step.order)
     waits = [place for place, number in enumerate(order) if operators[number].name == _WAITS]
     parameters = step.parameters
+    names = [operators[number].name for number in order]
+    # What follows the guards of a graph stands for its launch.
+    before = ["", *names]
+    issued = [
+        GUARDS.name in (name, last) or name in BREAKS
+        for name, last in zip(names, before, strict=False)
+    ]
     if accumulate > 1:
         added = [work_of(Operator("add_", (parameter, parameter), ())) for parameter in parameters]
         more = list(range(len(works), len(works) + len(added)))
@@ -97,8 +113,11 @@ def step_work(
         length = len(order) + len(more)
         waits += [at + len(order) + length * i for i in range(accumulate - 1) for at in waits]
         order += (order + more) * (accumulate - 1)
+        issued += (issued + [True] * len(more)) * (accumulate - 1)
+    in_passes = len(order)
     if optimizer is None:
-        return StepWork(tuple(works), np.array(order), tuple(waits), len(parameters))
+        by_host = np.array(issued) if replayed else 1.0
+        return StepWork(tuple(works), np.array(order), tuple(waits), len(parameters), by_host)
     if precision == "float16" and any(each.dtype not in HALF for each in parameters):
         order.append(len(works))
         works.append(work_of(Operator("_foreach_mul_", parameters, ())))
@@ -113,7 +132,8 @@ def step_work(
         order.append(len(works))
         outputs = parameters if name == "sqrt" else ()
         works.append(work_of(Operator(f"_foreach_{name}", parameters * lists, outputs)))
-    return StepWork(tuple(works), np.array(order), tuple(waits), len(parameters), first)
+    by_host = np.array(issued + [True] * (len(order) - in_passes)) if replayed else 1.0
+    return StepWork(tuple(works), np.array(order), tuple(waits), len(parameters), by_host, first)
 
 
 def _quantized_adamw(parameter: Tensor) -> Operator:

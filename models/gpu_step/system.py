@@ -55,6 +55,7 @@ from models.gpu_step.scenario_steps import (
 )
 from models.gpu_step.timed_kinds import TimedKinds, timed_kinds
 from models.system import System
+from networks.gpu_steps import GpuStep
 from profilers.clusters.node_types import node_types
 from warehouse.records import BadInput, Scenario
 from warehouse.requirements import Refusal, Requirement
@@ -65,6 +66,9 @@ _MOSTLY_OF: Mapping[str, str] = {"images": "convolution", "words": "matmul"}
 """Operators of which most of a network consists, by what it sees."""
 _MOSTLY = 0.5
 """Share of the GPU's time of operators timed on it from which on a step rests on data of it."""
+
+_FROZEN = 0.05
+"""Part of all parameters from which on a step is one with frozen parameters."""
 
 
 class GpuStepModel:
@@ -145,10 +149,12 @@ class GpuStepModel:
         devices) that were left out of the fit (`past_error_percent`, `past_n`), and the `costliest`
         operators, with the `flops` and `bytes` of their calls. `kept`: of a step that computes
         activations again, what one of a GPU that keeps them would need (`needed_bytes`, whether it
-        `fits`) and how much `longer` this is, as a share; None: it keeps them. `product_flops`: of
-        all matrix products of a step of one GPU but those computed again; `peak_flops_per_s`: of
-        the board in the type of most of these; `peak_Bps`: of its memory. `is_unlike_judged`: some
-        parameters are frozen or activations computed again, and no step that was measured had such.
+        `fits`) and how much `longer` this is, as a share; None: it keeps them. `eager`: of a
+        compiled step, the same of an eager one, `launches` of both, and how often which calls break
+        its graph; None: it is eager. `product_flops`: of all matrix products of a step of one GPU
+        but those computed again; `peak_flops_per_s`: of the board in the type of most of these;
+        `peak_Bps`: of its memory. `is_unlike_judged`: parameters are frozen, activations computed
+        again or the step is compiled, and no step that was measured was such.
         """
         forecast = self._steps.step(scenario)
         step = forecast.alone
@@ -191,8 +197,9 @@ class GpuStepModel:
             "activation_bytes": memory.activation_bytes,
             "memory_bytes": int(device.memory_bytes),
             "fits": memory.fits(device),
-            "is_unlike_judged": trace.kept is not None or bool(trace.frozen),
+            "is_unlike_judged": trace.kept is not None or bool(load.compiled) or _is_frozen(trace),
             "kept": self._steps.kept(scenario),
+            "eager": self._steps.eager(scenario),
             "largest_batch_size": memory.largest_batch_size(device, load.batch_size),
             "unknown_share": forecast.unknown_share,
             "rests_on": "public" if self._rests_on_itself(scenario) else "data sheet",
@@ -316,6 +323,14 @@ def fit_model(
     cases = [*families, *devices]
     corrected = OwnTimes(times, own)
     return GpuStepModel(corrected, classes, past, timed, hosts, parallel, cases, sources)
+
+
+def _is_frozen(step: GpuStep) -> bool:
+    """Tell whether many parameters get no gradient; a layer that nothing reads has few."""
+    trained, frozen = (
+        sum(each.numbers for each in held) for held in (step.parameters, step.frozen)
+    )
+    return frozen > _FROZEN * (trained + frozen)
 
 
 def _inputs(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:

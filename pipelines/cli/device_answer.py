@@ -177,6 +177,14 @@ def _under(forecast: ScenarioForecast, detail: Mapping[str, Any]) -> Iterator[st
             f"computing activations again: {detail['needed_bytes'] / _GIB:.1f} GiB for "
             f"{kept['needed_bytes'] / _GIB:.1f}{room}, {100 * kept['longer']:+.0f} % time"
         )
+    if (eager := detail.get("eager")) is not None:
+        yield (
+            f"compiled: {100 * eager['longer']:+.0f} % time of an eager step, "
+            f"{eager['compiled_launches']:,.0f} launches for {eager['launches']:,.0f}, "
+            f"{detail['needed_bytes'] / _GIB:.1f} GiB for {eager['needed_bytes'] / _GIB:.1f}"
+        )
+        breaks = ", ".join(f"{name} × {n}" for name, n in eager["graph_breaks"].items())
+        yield f"graph breaks: {breaks or 'none by an operator'}; those by Python are not looked at"
     used_gpus, node_gpus = (
         forecast.scenario.strategy.devices_per_node,
         gpus(forecast.scenario.nodes[0].node_type),

@@ -18,6 +18,9 @@ from pipelines.cli.removed import replacement
 from warehouse.durable_files import sweep_home
 from warehouse.home import home, version
 
+_MODES = ("default", "reduce-overhead")
+"""That `--compiled` may name; it needs none."""
+
 
 class Command(NamedTuple):
     """Where a command is, a function or a group of them, and the first sentence of its help."""
@@ -196,6 +199,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     gc.set_threshold(100_000)
     given = GlobalOptions()
     words = sys.argv[1:] if arguments is None else list(arguments)
+    following = [*words[1:], ""]
+    words = [
+        "--compiled=default" if word == "--compiled" and after not in _MODES else word
+        for word, after in zip(words, following, strict=False)
+    ]
     if line := replacement(words):
         typer.echo(f"stepcast: {line}", err=True)
         raise SystemExit(2)

@@ -311,9 +311,14 @@ def target_as_trained(target: str | None, said: Mapping[str, object]) -> str | N
             )
         option = _OPTIONS.get(name, name).replace("_", "-")
         raise BadInput(f"--{option}: only models by a config, hf:CONFIG, have that to choose")
-    if "lora_targets" in said and "lora" not in said:
-        raise BadInput("--lora-targets: give --lora, the rank of adapters, too")
     return as_trained(target, **said)
+
+
+def _recipe(target: str, recipe: Mapping[str, object]) -> dict[str, object]:
+    """Return options of how a target is trained, with the precision of weights where it is said."""
+    weights = Target.of(target).weights if target.startswith(PREFIX) else ""
+    alone = weights and not Target.of(target).lora
+    return {**recipe, **({"precision": f"{weights}-true"} if alone else {})}
 
 
 def as_asked(target: str) -> str:
@@ -375,7 +380,7 @@ def profile_commands(answer: "ForecastAnswer", own: OwnWorkload) -> Iterator[str
                 "link_mbps": f"{first.link_mbps:g}" if exchange and first.link_mbps else None,
                 "server": f"{first.server}={first.servers}" if served else None,
                 "sequence_length": own.sequence_length,
-                **first.recipe,
+                **_recipe(own.target, first.recipe),
             }
             command = f"stepcast profile {as_asked(own.target)}{_words(given)}"
             yield f"To measure that on this machine, `{command}`."
@@ -386,7 +391,7 @@ def profile_command(
     target: str, node_type: str, batch_size: int, recipe: Mapping[str, object]
 ) -> str:
     """Return the command that times passes of one's own model on one device of a node."""
-    given = {"worker": node_type, "batch_size": batch_size, **recipe}
+    given = {"worker": node_type, "batch_size": batch_size, **_recipe(target, recipe)}
     if not target.startswith(PREFIX):
         given.pop("sequence_length", None)  # its example batch has the words
     return f"stepcast profile {as_asked(target)}{_words(given)}"

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 from models.predictddl.observations import Capabilities, results_Bps
 from networks.primitives import MOST_NODES
 from warehouse import limits
-from warehouse.fields import PATTERN, Eager, Optimizer, Passes, Precision
+from warehouse.fields import PATTERN, Compiled, Optimizer, Passes, Precision
 from warehouse.records import MemoryFormat, Record
 
 _MOST_FIELDS = 50
@@ -85,7 +85,7 @@ class Workload(Sent):
             one device without that.
         precision: float32, tf32, bfloat16 or float16 (autocast), also fp32, bf16, fp16.
         accumulate: passes whose gradients a step adds up.
-        compiled: by torch.compile; refused.
+        compiled: default or reduce-overhead, modes of torch.compile; of GPUs.
         sequence_length: words of a sample of text; refused, for networks here see images.
     """
 
@@ -99,7 +99,7 @@ class Workload(Sent):
     optimizer: Optimizer = "sgd"
     accumulate: Passes = 1
     memory_format: MemoryFormat = "contiguous"
-    compiled: Eager = False
+    compiled: Compiled = False
     sequence_length: Annotated[None, BeforeValidator(_no_words)] = None
 
     @model_validator(mode="after")

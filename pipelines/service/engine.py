@@ -151,7 +151,10 @@ def graph_of(graph: Graph, image_size: int) -> PrimitiveGraph:
     return PrimitiveGraph(name, image_size, nodes, tuple(graph.edges), graph.parameter_count)
 
 
-_RECIPE = {"precision", "optimizer", "accumulate", "memory_format", "sequence_length"}
+_RECIPE = {
+    *("precision", "optimizer", "accumulate", "memory_format", "compiled"),
+    "sequence_length",
+}
 
 
 def _curve(workload: Workload, nodes: NodeSelection) -> Curve:

@@ -77,6 +77,8 @@ class TrainingStep:
             torch.backends.cuda.matmul.allow_tf32 = recipe.precision == "tf32"
         self._loss_of: Any = getattr(network, "loss_of", _cross_entropy)
         lay_out(network, recipe)
+        if recipe.compiled:
+            network.compile(mode=recipe.compiled)
         self.optimizer: Any = _optimizer(network, recipe.optimizer)
         self._scaler: Any = None
         if recipe.precision == "float16":

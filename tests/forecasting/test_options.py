@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from forecasting.options import ForecastOptions, read_options
-from pipelines.cli.workload import target_as_trained
+from pipelines.cli.workload import profile_command, target_as_trained
 from warehouse.records import BadInput
 
 BERT = "hf:bert"
@@ -31,6 +31,8 @@ BERT = "hf:bert"
             {"dnn": "resnet50", "precision": "bf16-true"},
             "give --precision bfloat16, which is autoc",
         ),
+        ({"lora_targets": "query"}, "--lora-targets: give lora, the rank of adapters, too"),
+        ({"compiled": "max-autotune"}, "--compiled: input should be 'default' or 'reduce-overhea"),
         ({"dnn": "a:b", "precision": "fp16-true"}, "return yours in float16, without --precision"),
     ],
 )
@@ -59,3 +61,22 @@ def test_weights_are_in_the_precision_that_is_asked_for(
     options = read_options(ForecastOptions, {"dnn": BERT, **given})
     assert options.training["precision"] == precision
     assert options.of_hugging_face.get("weights") == weights
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"precision": "bf16-true"}, "--precision bfloat16-true"),
+        (
+            {"precision": "bf16", "lora": 4},
+            "--lora 4 --worker gpu.l4 --batch-size 8 --precision bf",
+        ),
+    ],
+)
+def test_the_command_that_measures_a_model_asks_for_the_same_weights(
+    given: dict[str, Any], words: str
+) -> None:
+    options = read_options(ForecastOptions, {"dnn": BERT, **given})
+    target = target_as_trained(BERT, options.of_hugging_face)
+    command = profile_command(str(target), "gpu.l4", 8, {"precision": "bfloat16"})
+    assert words in command and command.count("--precision") == 1

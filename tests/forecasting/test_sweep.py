@@ -66,6 +66,20 @@ def test_what_a_step_has_to_do_varies_last_and_curves_are_numbered() -> None:
     assert met == sorted(met)
 
 
+def test_each_way_to_train_a_model_of_hugging_face_is_a_model(tmp_path: Path) -> None:
+    file = tmp_path / "tuned.yaml"
+    file.write_text(
+        "scenarios:\n  - {dnn: 'hf:gpt2', worker: gpu.h100, batch_size: [4, 8], lora: [8, 16],\n"
+        "     checkpoint_activations: [true, false], precision: [bf16, float32], compiled: true}\n"
+    )
+    sweep = read_sweep(file)
+    targets = [template["dnn"] for template in sweep.scenarios]
+    assert len(set(targets)) == 2 * 2 * 2 and count_scenarios(sweep) == 16
+    assert targets[0] == "hf:gpt2?lora=8?checkpointed=1?weights=bfloat16"
+    first = Grid(sweep.scenarios[0]).curves_of_values()[0]
+    assert (first.precision, first.compiled) == ("bfloat16", "default")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -76,6 +90,7 @@ def test_what_a_step_has_to_do_varies_last_and_curves_are_numbered() -> None:
         ("[gpu_step]", "[gpu_steps]", "no system 'gpu_steps'"),
         ("2026-11-01", "2126-11-01", r"prices_on\[1\]"),
         ("devices_per_node: 1", "is_judged: true", "not of a sweep"),
+        ("devices_per_node: 1", "lora: 16", r"scenarios\[0\]: lora: only models by a config"),
     ],
 )
 def test_a_wrong_value_is_told_before_anything_is_forecast(

@@ -42,6 +42,36 @@ def _names(trace: GpuStep) -> Counter[str]:
     return Counter(work.name for work in _calls(trace) if work.kind != "none")
 
 
+def test_each_tensor_of_a_call_has_a_storage_and_forward_ends_before_backward() -> None:
+    trace = _traced("bfloat16")
+    assert trace.flow is not None
+    calls = [trace.operators[number] for number in trace.order]
+    touched = sum(len(call.inputs) + len(call.outputs) for call in calls)
+    assert len(trace.flow.storages) == touched and min(trace.flow.storages) >= 0
+    names = [call.name for call in calls]
+    first_backward = next(at for at, name in enumerate(names) if name.endswith("_backward"))
+    last_forward = next(at for at, name in enumerate(names) if name.startswith("nll_loss"))
+    assert last_forward < trace.flow.forward <= first_backward
+    assert set(trace.flow.gradients) < set(trace.flow.divided)
+
+
+def test_a_parameter_that_gets_no_gradient_is_not_trained() -> None:
+    class Half(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.used, self.unused = torch.nn.Linear(8, 8), torch.nn.Linear(8, 32)
+
+        def forward(self, given: torch.Tensor) -> torch.Tensor:
+            return torch.as_tensor(self.used(given))
+
+    with FakeTensorMode():
+        labels = torch.zeros(4, dtype=torch.int64)
+        step = GpuStep.of(trace_step(Half(), torch.zeros(4, 8), labels))
+    assert [sum(each.numbers for each in held) for held in (step.parameters, step.frozen)] == [
+        *(8 * 8 + 8, 8 * 32 + 32)
+    ]
+
+
 def test_products_of_forward_and_backward() -> None:
     works = _calls(_traced("float32"))
     products = [call for call in works if call.kind == "matmul"]

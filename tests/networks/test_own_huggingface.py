@@ -24,7 +24,10 @@ from networks.own_huggingface import (
     named_configs,
 )
 from networks.own_model import own_model
+from networks.own_torch import real_bytes
 from networks.own_training import own_network
+from profilers.nodes.torch_training import TrainingStep
+from warehouse.records import TrainingWorkload
 
 HIDDEN, LAYERS, INNER, WORDS, POSITIONS, LABELS = 16, 2, 24, 50, 40, 3
 TINY = {
@@ -417,3 +420,39 @@ def test_without_the_library_a_line_says_what_to_install(
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(ValueError, match=r"`pip install transformers`, or install stepcast\[hugg"):
         from_config("hf:bert", 2, str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"model_type": "vit", "num_hidden_layers": 1, "image_size": 32, "patch_size": 8},
+        {"model_type": "convnext", "depths": [1, 1, 1, 1], "drop_path_rate": 0.1},
+        {"model_type": "poolformer", "depths": [1, 1, 1, 1], "drop_path_rate": 0.1},
+    ],
+)
+def test_images_are_seen_by_models_without_values(
+    write: Write, tmp_path: Path, config: dict[str, Any]
+) -> None:
+    target, mode = write(config), own_program.fake_tensors()
+    model, _ = own_program.without_values(
+        lambda size: from_config(target, size, str(tmp_path)), 2, mode
+    )
+    assert real_bytes(model) == 0
+    rates = [part.drop_prob for part in model.modules() if hasattr(part, "drop_prob")]
+    assert not rates or max(rates) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("weights", [None, "bfloat16"])
+def test_adapters_are_trained_where_passes_are_measured(
+    write: Write, tmp_path: Path, weights: str | None
+) -> None:
+    target = as_trained(write(CLASSIFIER), lora=2, weights=weights, sequence_length=5)
+    network = own_network(target, str(tmp_path))
+    load = TrainingWorkload(
+        dnn="own", framework="pytorch", image_size=0, batch_size=3, precision=weights or "float32"
+    )
+    step = TrainingStep(network, load, "cpu")
+    before = {name: tensor.clone() for name, tensor in network.named_parameters()}
+    step.run(network, network.draw(3), torch.zeros(3, dtype=torch.int64))
+    moved = {name for name, tensor in network.named_parameters() if (tensor != before[name]).any()}
+    assert moved and all("lora_" in name for name in moved)

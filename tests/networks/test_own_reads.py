@@ -14,7 +14,7 @@ import pytest
 from networks import own_reads
 from networks.kept_graphs import keep_in
 from networks.own_model import own_model
-from networks.own_reads import are_unchanged, surroundings
+from networks.own_reads import are_unchanged
 
 _PROGRAM = f"""
 import importlib.util, json, sys
@@ -95,14 +95,23 @@ def test_what_was_asked_of_others_or_of_too_many_files_is_not_kept(
     assert _stamps_of(code, tmp_path) is None
 
 
-def test_the_environment_is_read_without_what_a_shell_alters(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("code", "name", "unchanged"),
+    [
+        ("import os; os.environ.get('LAYERS')", "LAYERS", False),
+        ("import os; 'LAYERS' in os.environ", "LAYERS", False),
+        ("import os; os.environ['LAYERS'] = '7'; os.getenv('LAYERS')", "HEADS", True),
+        ("import os; os.getenv('LAYERS')", "HEADS", True),
+        ("import os; os.getenv('SHLVL')", "SHLVL", True),
+    ],
+)
+def test_variables_count_that_code_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, name: str, unchanged: bool
 ) -> None:
-    before = surroundings()
-    monkeypatch.setenv("SHLVL", "7")
-    assert surroundings() == before
-    monkeypatch.setenv("LAYERS", "7")
-    assert surroundings() != before
+    stamps = _stamps_of(code, tmp_path)
+    assert are_unchanged(stamps)
+    monkeypatch.setenv(name, "700")
+    assert are_unchanged(stamps) == unchanged
 
 
 def test_a_model_is_traced_again_when_a_file_that_its_code_read_has_changed(

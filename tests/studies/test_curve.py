@@ -85,7 +85,9 @@ def test_recipes_are_spelt_as_people_do(
     [
         ({"precision": "int8"}, "precision: input should be 'float32', 'tf32', "),
         ({"precision": "fp16"}, "precision: float16 is of GPUs, and emu.avx512.s15 has none; on"),
-        ({"compiled": True}, "compiled: a step that torch.compile made is not known, and no eager"),
+        ({"compiled": True}, "compiled: default is of GPUs, and emu.avx512.s15 has none"),
+        ({"optimizer": "adamw_8bit"}, "optimizer: adamw_8bit is of GPUs, and emu.avx512.s15 has"),
+        ({"compiled": "fast"}, "compiled: input should be False, 'default' or 'reduce-overhead'"),
         ({"sequence_length": 128}, "sequence_length: resnet18 sees images of 64 px"),
         ({"strategy": "single", "workers": 2}, "strategy: single is one device of one node type;"),
         ({"strategy": "single", "link_mbps": 5}, "link_mbps: a single device has no link; leave"),

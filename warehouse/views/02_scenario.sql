@@ -121,13 +121,18 @@ flat AS (
         canonical ->> '$.workload.optimizer' AS optimizer,
         coalesce((canonical ->> '$.workload.accumulate')::INTEGER, 1) AS accumulate,
         coalesce(canonical ->> '$.workload.memory_format', 'contiguous') AS memory_format,
+        canonical ->> '$.workload.compiled' AS compiled,
         (canonical ->> '$.workload.sequence_length')::INTEGER AS sequence_length,
         concat_ws(
             ', ',
             nullif(precision, 'float32'),
             nullif(optimizer, 'sgd'),
             CASE WHEN accumulate > 1 THEN format('{} passes a step', accumulate) END,
-            nullif(memory_format, 'contiguous')
+            nullif(memory_format, 'contiguous'),
+            CASE
+                WHEN compiled = 'default' THEN 'compiled'
+                WHEN compiled IS NOT NULL THEN format('compiled ({})', compiled)
+            END
         ) AS recipe,
         canonical ->> '$.strategy.kind' AS strategy,
         (canonical ->> '$.strategy.workers')::INTEGER AS workers,
@@ -162,8 +167,8 @@ typed AS (
 SELECT
     scenario_id, dnn, framework, image_size, batch_size, strategy, workers, servers,
     devices_per_node, placement, transfer_order, worker_node_type, mix AS worker_mix,
-    link_mbps, cross_traffic, precision, optimizer, accumulate, memory_format, sequence_length,
-    recipe,
+    link_mbps, cross_traffic, precision, optimizer, accumulate, memory_format, compiled,
+    sequence_length, recipe,
     concat_ws(
         ', ',
         concat_ws(
@@ -211,6 +216,7 @@ COMMENT ON COLUMN report.scenario.precision IS 'float32 (PyTorch''s default, TF3
 COMMENT ON COLUMN report.scenario.optimizer IS 'sgd (no momentum), momentum, adam or adamw';
 COMMENT ON COLUMN report.scenario.accumulate IS 'Passes whose gradients a step adds up';
 COMMENT ON COLUMN report.scenario.memory_format IS 'contiguous or channels_last';
+COMMENT ON COLUMN report.scenario.compiled IS 'Mode of torch.compile; NULL: the step is eager';
 COMMENT ON COLUMN report.scenario.sequence_length IS 'Words of a sample; NULL: it has none, or nobody said';
 COMMENT ON COLUMN report.scenario.recipe IS 'How the network is trained, in words; empty: in float32, by plain SGD, one pass a step. None stands for another';
 COMMENT ON COLUMN report.scenario.label IS 'Short name for tables';

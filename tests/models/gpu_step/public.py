@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from models.gpu_step.own_traces import TABLES
-from networks.gpu_steps import GpuStep, Operator, StepKey, Tensor
+from networks.gpu_steps import DataFlow, GpuStep, Operator, StepKey, Tensor
 from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
 from warehouse.sets import kept_runs, kept_tables
 from warehouse.tables import SCHEMAS
@@ -91,4 +91,10 @@ def _made_up(key: StepKey) -> GpuStep:
         without_gradients_bytes=parameters_bytes + activation_bytes,
         activation_bytes=activation_bytes,
         units=(0, *[1024**2 // 4] * 4),
+        flow=DataFlow(
+            (*(0, 1, 2, 2, 2, 3, 1, 1), *(3, 1, 4, 4, 4, 5, 1, 1), *(5, 1, 6, 6, 6, 7, 1, 1)),
+            forward=3,
+            gradients=(7,),
+            divided=(1, 7),
+        ),
     )

@@ -61,6 +61,16 @@ def test_passes_are_slower_beside_a_reduction_and_with_every_doubling() -> None:
     assert straggling == pytest.approx(1.1 * 12 + 1)
 
 
+def test_frozen_parameters_are_gathered_and_never_scattered() -> None:
+    # Two units, half a second each: four gathers, and the one scatter of what is trained.
+    adapters = Exchange((1.0,), Constant(()), Topology(2, 1, 300e9, 50e9), frozen_bytes=(9.0, 9.0))
+    assert (adapters.gathers_s, adapters.scatters_s) == ([0.5, 0.5], [0.0, 0.5])
+    assert sharded_s(Passes(0.0, 0.0), adapters, NONE) == pytest.approx(2 + 0.5)
+    whole = exchange(1.0, 9.0)
+    assert whole.gathers_s == whole.scatters_s
+    assert sharded_s(Passes(0.0, 0.0), whole, NONE) == pytest.approx(2 + 1)
+
+
 def test_only_the_last_pass_of_an_accumulation_exchanges() -> None:
     two = exchange(1.0, float(FIRST_BUCKET_BYTES))
     once = distributed_s(Passes(12.0, 0.5), two, NONE)

@@ -120,6 +120,14 @@ def test_a_step_unlike_those_that_were_judged_says_so(capsys: pytest.CaptureFixt
     assert "  past error 12 % of unseen GPUs, n = 7; none such has been judged" in shown
 
 
+def test_a_compiled_row_says_what_that_buys(capsys: pytest.CaptureFixture[str]) -> None:
+    eager = {"needed_bytes": 12 * GIB, "fits": True, "longer": -0.25, "launches": 1200.0}
+    eager |= {"compiled_launches": 400.0, "graph_breaks": {"_local_scalar_dense": 2}}
+    shown = " ".join(line.strip() for line in lines(forecast(eager=eager), capsys))
+    assert "-25 % time of an eager step, 400 launches for 1,200, 10.0 GiB for 12.0" in shown
+    assert "graph breaks: _local_scalar_dense × 2; those by Python are not looked at" in shown
+
+
 def test_figures_that_are_published_follow_from_step_price_and_flops() -> None:
     """1e12 FLOPs in 0.05 s are 20 TFLOP/s of 100; 64 words cost 3.6 dollars an hour for 0.05 s."""
     usd = 3.6 / 3600 * 0.05 / 64 * 1e6

@@ -29,6 +29,15 @@ def test_every_command_has_help_with_an_example(stepcast: Callable[..., Any], co
     assert f"Example: stepcast {command}" in answer.out
 
 
+@pytest.mark.parametrize("mode", [(), ("reduce-overhead",)])
+def test_a_mode_of_compiling_may_be_left_out(mode: tuple[str, ...], stepcast: Stepcast) -> None:
+    asked = ("--framework", "pytorch", "--image-size", "64", "--batch-size", "8")
+    nodes = ("--dnn", "resnet18", "--worker", "emu.avx512.s15")
+    answer = stepcast("predict", "--compiled", *mode, *asked, *nodes)
+    told = f"--compiled: {(*mode, 'default')[0]} is of GPUs, and emu.avx512.s15 has none"
+    assert answer.code == 2 and told in answer.err
+
+
 def test_every_command_stands_under_one_heading() -> None:
     listed = [name for names in command_line.SECTIONS.values() for name in names]
     assert sorted(listed) == sorted(command_line.COMMANDS)
