@@ -1,7 +1,7 @@
 """A step as torch.compile makes it: chains of operators that Inductor fuses are one kernel each.
 
-The joint graph of forward, loss and backward is that of the traced calls (`dataflow`). Rules, which
-are those of Inductor's default mode in PyTorch 2.13, simplified where it says so:
+The joint graph of forward, loss and backward is that of the traced calls (`dataflow`). Rules are
+those of Inductor's default mode in PyTorch 2.13, simplified:
 
 * **Who fuses.** What is computed element by element, look-ups, reductions and what is added to
   chosen rows. Matrix products, convolutions, attention, sorting, cumulative sums and what is
@@ -13,19 +13,17 @@ are those of Inductor's default mode in PyTorch 2.13, simplified where it says s
 * **In place of written results.** What is computed element by element is computed in each kernel
   that reads it, where it has at most four inputs and nobody else needs it, of one kernel whatever
   it has (`realize_reads_threshold`).
-* **Never** across the begin of backward, nor across calls that break the graph
-  (`dataflow.BREAKS`). What breaks it without calling an operator (printing, NumPy, Python that
-  Dynamo does not know) is not looked at: `torch._dynamo.explain` tells.
+* **Never** across the begin of backward, nor across calls that break the graph (`BREAKS`). What
+  breaks it without an operator (printing, NumPy) is not looked at; `torch._dynamo.explain` tells.
 * **Bytes** are those of inputs, each read once, and of results that another kernel, backward or the
   optimizer needs. What lies between is gone, as are views.
 * **Saved for backward** is what AOTAutograd's partitioner would save, one value after the other
   where it cuts a graph: a result of element-wise operators is computed again in backward, unless
-  it needs more than four values, these have as many bytes that are not saved yet, a product or
-  pooling reads it in backward, or it is random. Bytes that nobody writes otherwise count twice.
+  it needs more than four values, those not saved yet have as many bytes, a product or pooling
+  reads it in backward, or it is random. Bytes that nobody writes otherwise count twice.
 * **Launches**: one a kernel; guards once a graph and direction. The optimizer is not compiled.
 
-Source: Ansel et al., PyTorch 2 (ASPLOS 2024, sections 4.3 and 5); torch/_inductor/scheduler.py,
-torch/_functorch/partitioners.py.
+Source: Ansel et al., PyTorch 2 (ASPLOS 2024); torch/_inductor/scheduler.py, partitioners.py.
 """
 
 import heapq
@@ -47,8 +45,7 @@ _NAMED = 4
 def compiled(step: GpuStep) -> GpuStep:
     """Return a traced step as torch.compile would run it, with what it keeps for backward.
 
-    Raises:
-        ValueError: nobody noted which storages its calls touch.
+    Raises `ValueError` where nobody noted which storages its calls touch.
     """
     as_traced, flow = graph_of(step), step.flow
     assert flow is not None  # the graph is of it
