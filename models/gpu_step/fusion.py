@@ -43,10 +43,7 @@ _NAMED = 4
 
 
 def compiled(step: GpuStep) -> GpuStep:
-    """Return a traced step as torch.compile would run it, with what it keeps for backward.
-
-    Raises `ValueError` where nobody noted which storages its calls touch.
-    """
+    """Return a traced step as torch.compile would run it; `ValueError` where it tells no flow."""
     as_traced, flow = graph_of(step), step.flow
     assert flow is not None  # the graph is of it
     graph = with_recomputed(as_traced)
