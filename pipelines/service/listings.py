@@ -21,6 +21,7 @@ from forecasting.options import RentalOptions
 from networks.catalogue import family
 from networks.own_huggingface import named_configs
 from networks.own_model import traced_targets
+from networks.support import supported
 from pipelines.cli.node_types import node_type_rows
 from pipelines.cli.query import parameter, ready_queries
 from pipelines.service.contracts import (
@@ -62,7 +63,11 @@ def support(allows_sql: bool) -> Support:
         traced=traced_targets(Path.cwd()),
         models=[
             *(ModelChoice(name=name, words=words) for name, words in named_configs().items()),
-            *(ModelChoice(name=name, words="type with its defaults") for name in _model_types()),
+            *(
+                ModelChoice(name=name, words=known.trained if known else "type with its defaults")
+                for name in _model_types()
+                if (known := supported().get(name)) is None or known.is_answered
+            ),
         ],
         options=list(RentalOptions.model_fields),
         precisions=list(get_args(records.Precision)),
