@@ -137,8 +137,7 @@ async function fill(place, words, make) {
 }
 // The question: fields of the form, which are those of the address.
 const state = { support: null, types: [], answers: [], config: null, open: null, compared: new Set() };
-const form = $("question");
-const sortBy = { column: "cost", down: false };
+const form = $("question"), sortBy = { column: "cost", down: false };
 const fields = () => [...new Set([...form.elements].map((each) => each.name).filter(Boolean))];
 const value = (name) => form.elements[name]?.value.trim() ?? "";
 const number = (name) => (value(name) === "" ? undefined : Number(value(name)));
@@ -178,6 +177,7 @@ function bodies() {
   const isText = state.config !== null || value("dnn").startsWith("hf:");
   for (const name of ["accumulate", isText ? "sequence_length" : "image_size", "max_hours", "budget_usd"])
     body[name] = number(name);
+  if (!isText && !value("dnn").includes(":")) body.image_size ??= 224;
   for (const name of ["precision", "optimizer", "minimize"]) body[name] = value(name) || undefined;
   if (isText && value("trained") === "lora") {
     body.lora = number("lora") ?? 16;
