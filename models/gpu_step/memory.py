@@ -23,12 +23,11 @@ from networks.gpu_steps import GpuStep, Tensor
 from warehouse.records import Optimizer, Precision
 
 _BLOCK_BYTES = 512
-_CONTEXT_BYTES = 1300 * 2**20
+_CONTEXT_BYTES = 1450 * 2**20
 """Context, kernels and workspaces of libraries: of steps of one sample nvidia-smi shows about so
 much more than is allocated (milabench, n = 28; Qwen's on an A100, left out, agree)."""
-_FRAGMENTATION = 0.04
-_CACHED = 0.08
-"""Of activations: blocks come and go, and those that fit no other stay reserved."""
+_RESERVED = 0.06
+"""Of what is allocated: blocks come and go, and those that fit no other stay reserved."""
 _SPARE = 0.05
 _UNIT_COPIES = 4
 """Of the largest unit of a sharded network: its parameters and gradients, the parameters of the
@@ -67,8 +66,7 @@ class Memory:
     @property
     def needed_bytes(self) -> int:
         """What nvidia-smi would show: allocated, reserved beyond that, and the CUDA context."""
-        passes = self.standing_bytes * (1 + _FRAGMENTATION) + self.activation_bytes * (1 + _CACHED)
-        return int(max(passes, self.optimizer_bytes * (1 + _FRAGMENTATION))) + _CONTEXT_BYTES
+        return int(self.allocated_bytes * (1 + _RESERVED)) + _CONTEXT_BYTES
 
     @property
     def on_top_bytes(self) -> int:
@@ -81,11 +79,11 @@ class Memory:
 
     def largest_batch_size(self, device: Device, batch_size: int) -> int:
         """Return about the largest batch that fits a device; this memory is of `batch_size`."""
-        most = device.memory_bytes * (1 - _SPARE) - _CONTEXT_BYTES
-        room = most - self.standing_bytes * (1 + _FRAGMENTATION)
-        if room < 0 or self.optimizer_bytes * (1 + _FRAGMENTATION) > most:
+        most = (device.memory_bytes * (1 - _SPARE) - _CONTEXT_BYTES) / (1 + _RESERVED)
+        room = most - self.standing_bytes
+        if room < 0 or self.optimizer_bytes > most:
             return 0
-        return int(batch_size * room / max(self.activation_bytes * (1 + _CACHED), 1))
+        return int(batch_size * room / max(self.activation_bytes, 1))
 
 
 def peak_memory(

@@ -272,7 +272,7 @@ def test_training_of_another_kind_is_foreign_to_it_and_refused(name: str, asked:
 @SYSTEM
 def test_it_reads_what_its_probes_fill(system: System) -> None:
     if system is GPU_STEP:  # it rests on imports, and on inventories
-        assert set(system.tables) == {"run", "source", "external", "sample"}
+        assert set(system.tables) == {"run", "source", "external", "sample", *gpus.TABLES}
         return
     cases = [
         _of_some_kind(strategy, framework) for strategy in STRATEGIES for framework in FRAMEWORKS

@@ -202,7 +202,9 @@ def test_it_says_whose_host_issues_steps(capsys: pytest.CaptureFixture[str]) -> 
         "yours)."
     ) in lines(forecast(), capsys)
     measured = lines(forecast(host_rests_on="measured"), capsys)
-    assert "Host of gpu.mine: of this node type, measured by probe inventory." in measured
+    assert (
+        "Host of gpu.mine: of this node type, measured by probe inventory or a trace." in measured
+    )
 
 
 def test_a_step_waits_for_its_data(capsys: pytest.CaptureFixture[str]) -> None:
