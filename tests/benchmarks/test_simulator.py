@@ -1,13 +1,10 @@
 """The benchmark of the simulator, on a small job: what it measures, not how fast that was."""
 
-from collections import Counter
-
 import numpy as np
 import pytest
 
 from benchmarks import simpy_model, simulator
 from benchmarks.simulator import inception
-from models.async_sgd.graph import Resource
 from models.async_sgd.simulator import simulate
 
 SMALL = {
@@ -38,16 +35,3 @@ def test_simpy_simulates_the_same() -> None:
     ends_s, chunks = simpy_model.simulate(graph, steps, chosen)
     np.testing.assert_allclose(ends_s, simulated.step_ends_s, rtol=1e-9)
     assert chunks == simulated.events
-
-
-def test_the_job_has_inception_s_size() -> None:
-    graph, steps = inception()
-    assert len(graph.names) >= 3000
-    resources = Counter(graph.resources)
-    assert resources[Resource.DOWNLINK] == resources[Resource.UPLINK] == 2 * 95
-    sent = [
-        sum(size for size, at in zip(graph.sizes_bytes, graph.resources, strict=True) if at is link)
-        for link in (Resource.DOWNLINK, Resource.UPLINK)
-    ]
-    assert sent[0] == sent[1] == pytest.approx(95e6, rel=0.1)
-    assert len(set(steps)) == 20

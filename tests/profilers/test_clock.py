@@ -7,8 +7,6 @@ import pytest
 
 from profilers import clock
 from profilers.clusters.base import LoopbackCluster
-from profilers.nodes import tf_stepper
-from profilers.steady.gauges import Gauge
 from tests.clocks import DAY, WallClock
 from warehouse.records import NodeGroup, ProbeFailed
 
@@ -28,23 +26,6 @@ def test_dates_stay_in_order_and_as_far_apart(wall: WallClock, by: timedelta) ->
     before = clock.now()
     wall.set(by)
     assert timedelta(0) <= clock.now() - before < timedelta(minutes=1)
-
-
-@BOTH_WAYS
-def test_a_step_is_as_long_as_it_was(wall: WallClock, by: timedelta) -> None:
-    start_us, end_us = tf_stepper.time_step(lambda: wall.set(by))
-    assert 0 <= end_us - start_us < 60e6
-
-
-@BOTH_WAYS
-def test_the_gauge_knows_what_was_timed_since(wall: WallClock, by: timedelta) -> None:
-    gauge = Gauge()
-    before = clock.now()
-    wall.set(by)
-    with gauge.running():
-        while gauge.mean_us(before) is None:
-            time.sleep(0.01)
-    assert gauge.mean_us(clock.now()) is None
 
 
 def read_us(cluster: LoopbackCluster) -> int:

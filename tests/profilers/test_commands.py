@@ -18,10 +18,6 @@ def test_a_failure_is_told_with_its_last_words() -> None:
         commands.run(["no-such-tool"])
 
 
-def test_bytes_that_are_no_text_are_told_as_they_can_be() -> None:
-    assert commands.run(["printf", "\\377a"]) == "\ufffda"
-
-
 def test_too_long_an_answer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long it is: `yes` never ends."""
     monkeypatch.setattr(limits, "SENT_BYTES", 300_000)

@@ -10,7 +10,6 @@ from profilers.probe import RequestedScenarios
 from profilers.slowdown import probe as slowdown
 from profilers.slowdown.probe import Times
 from tests.profilers.training import measured, scenario
-from warehouse.records import BadInput
 
 
 def test_slowdowns_are_parts_of_the_time_alone() -> None:
@@ -50,9 +49,3 @@ def test_two_nodes_train_beside_all_reduces(
     assert set(sample["metric"]) == {*metrics, "straggling_share"}
     assert (sample["value"] > -1).all()
     assert result.tables["cluster_node"].height == 2
-
-
-def test_a_single_worker_has_nobody_to_reduce_with() -> None:
-    one = scenario(node_group("worker", "emu.avx2.c40", 1))
-    with pytest.raises(BadInput, match="expected two workers or more"):
-        list(slowdown.PROBE.needs(RequestedScenarios(cluster=(one,)), slowdown.Settings()))

@@ -31,12 +31,6 @@ def test_a_step_is_a_part_for_each_image_and_a_part_for_none() -> None:
     assert seconds(training(), 12) == pytest.approx(twelve)
 
 
-def test_half_the_share_takes_twice_as_long() -> None:
-    of = training()
-    half = of.nodes[0].model_copy(update={"cpu_share": 0.075})
-    assert seconds(of.model_copy(update={"nodes": (half,)})) == pytest.approx(2 * seconds(of))
-
-
 def test_gradients_are_exchanged_by_several_on_links_of_a_speed() -> None:
     one_s, two_s, eight_s = (seconds(training(workers=workers)) for workers in (1, 2, 8))
     network = figures("resnet10", 64)
@@ -45,12 +39,6 @@ def test_gradients_are_exchanged_by_several_on_links_of_a_speed() -> None:
     assert eight_s - one_s == pytest.approx(7 / 4 * (two_s - one_s))
     unshaped = training(workers=8).model_copy(update={"link_mbps": None})
     assert seconds(unshaped) == pytest.approx(one_s)
-
-
-def test_the_slowest_node_counts() -> None:
-    fast, slow = training(), training("emu.sse41.s15")
-    both = fast.model_copy(update={"nodes": (*fast.nodes, *slow.nodes)})
-    assert seconds(fast) < seconds(slow) == seconds(both)
 
 
 def test_of_unknown_networks_there_is_a_guess() -> None:

@@ -138,12 +138,6 @@ def steps(*seconds: float) -> list[StepTime]:
     return [StepTime(start, end) for start, end in pairwise(times)]
 
 
-def test_a_step_across_the_edge_counts_by_its_fraction() -> None:
-    """Window 1 s to 3 s: half of the first step, the step_s whole, a quarter of the third."""
-    series = {0: steps(0, 2, 2.5, 4.5)}
-    assert steps_per_s(series, Window(SECOND, 3 * SECOND)) == (0.5 + 1 + 0.25) / 2
-
-
 @given(st.floats(0.05, 2.0), st.integers(1, 5), st.floats(0.0, 1.0))
 def test_equal_steps_give_their_rate_wherever_the_window_lies(
     step_s: float, workers: int, phase: float

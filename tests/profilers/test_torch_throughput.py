@@ -13,7 +13,7 @@ from profilers.nodes.torch_training import shard
 from profilers.probe import ProbeResult, RequestedScenarios, RunContext, measure_planned_runs
 from profilers.tables import step_table
 from profilers.torch_throughput.probe import PROBE, Piece, Settings, step_rows
-from tests.profilers.training import measured, scenario, single
+from tests.profilers.training import measured, scenario
 from warehouse.records import BadInput, Strategy
 
 
@@ -164,14 +164,3 @@ def test_who_stops_listening_ends_the_programs(
         results.close()  # type: ignore[attr-defined]
         assert len(started) == 2
         assert all(program.poll() is not None for program in started)
-
-
-def test_one_device_trains_alone_by_its_recipe(alone: None, tmp_path: Path) -> None:
-    """Really trained, without a replica; and as the only replica of an all-reduce."""
-    of_alone = single(node_group("worker", "emu.native.c25", 1))
-    replica = of_alone.model_copy(update={"strategy": Strategy(kind="all_reduce", workers=1)})
-    asked = RequestedScenarios(test=(of_alone, replica))
-    results = measured("torch_throughput", tmp_path, asked, "loopback", iterations=20)
-    assert [result.run.config["library"] for result in results] == [None, "gloo"]
-    for result in results:
-        assert result.tables["sample"].filter(metric="step_time_s")["value"].min() > 0  # type: ignore[operator]

@@ -11,7 +11,6 @@ from profilers.probe import PlannedRun, RequestedScenarios
 from profilers.watch import probe as watch
 from tests.profilers.training import measured, scenario
 from warehouse.records import Scenario
-from warehouse.tables import SCHEMAS
 
 PROCESSORS = {watch.STEP_TIME, watch.STEP_CPU, watch.CPU_SHARE, watch.MEMORY}
 LINKS = {watch.TO_SERVER, watch.FROM_SERVER}
@@ -43,16 +42,6 @@ def test_two_cores_are_enough_for_any_type(node_type: str, monkeypatch: pytest.M
     check_shares(need.nodes)
     assert [group.role for group in need.nodes] == ["worker", "server"]
     assert need.nodes[0] == node_group("worker", node_type, 1)
-
-
-def test_samples_have_a_row_for_each_figure_of_each_turn() -> None:
-    table = watch.samples([{watch.STEP_TIME: 0.5, watch.MEMORY: 4e9}, {watch.STEP_TIME: 0.25}])
-    assert table.rows() == [
-        ("watch_step_time_s", "s", 0, 0.5),
-        ("watch_memory_Bps", "B/s", 0, 4e9),
-        ("watch_step_time_s", "s", 1, 0.25),
-    ]
-    assert set(table.columns) <= set(SCHEMAS["sample"].names)
 
 
 @pytest.mark.cluster

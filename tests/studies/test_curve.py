@@ -166,16 +166,6 @@ def test_a_list_of_workers_is_one_curve_and_a_list_of_types_is_several(tmp_path:
     assert again == "test[0] repeats small_cnn 16px b4, 200 Mb/s, W=1 of test[0]", "one of a mix"
 
 
-@pytest.mark.parametrize(
-    ("written", "meant"), [("3", (3,)), ("[3, 1]", (1, 3)), ("[2, 2]", (2,)), ("[4]", (4,))]
-)
-def test_workers_are_a_number_or_a_list_of_some(
-    written: str, meant: tuple[int, ...], tmp_path: Path
-) -> None:
-    paper = study(tmp_path, ONE.replace("[1, 2]", written))
-    assert [curve.workers for curve in paper.curves] == [meant]
-
-
 def test_train_comes_first_and_is_not_judged(tmp_path: Path) -> None:
     paper = read_study(write_study(tmp_path, SYNCHRONOUS))
     assert [(curve.dnn, curve.is_judged) for curve in paper.curves] == [
@@ -235,13 +225,6 @@ def test_a_wrong_template_is_one_line(
 ) -> None:
     assert right in STUDY
     assert told(tmp_path, STUDY.replace(right, wrong, 1)).startswith(expected)
-
-
-@pytest.mark.parametrize("tests", ["[]", "5", "[a]", "[null]", "{dnn: alexnet}", "null"])
-def test_test_is_a_list_of_some_templates(tests: str, tmp_path: Path) -> None:
-    line = told(tmp_path, f"{HEAD}test: {tests}\n")
-    assert line.startswith(("test: ", "test[0]: "))
-    assert "more)" not in line
 
 
 def test_a_scenario_is_of_train_or_of_test(tmp_path: Path) -> None:

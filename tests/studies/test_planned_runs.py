@@ -72,16 +72,6 @@ def test_slowdown_is_probed_on_each_type_that_trains_alone(tmp_path: Path) -> No
     assert len(judges(whole)) == 3
 
 
-@pytest.mark.parametrize(("settings", "batch"), [("networks: [vgg11]", None), ("batch_size: 8", 8)])
-def test_slowdown_is_probed_with_the_networks_and_the_batch_that_are_asked_for(
-    settings: str, batch: int | None, tmp_path: Path
-) -> None:
-    text = SLOWED.replace("slowdown: {", f"slowdown: {{{settings}, ")
-    text = text.replace("batch_size: 4,", "batch_size: [4, 8],", 1)
-    probed = of_probe(study(tmp_path, text), "slowdown")
-    assert [need.scenario.workload.batch_size for need in probed] == ([batch] if batch else [])
-
-
 def test_held_out_batches_judge_profiles_and_are_not_seen(tmp_path: Path) -> None:
     whole = study(tmp_path, DDP.replace("[1, 8], trials", "[1, 8], held_out: [2, 4], trials"))
     passes = of_probe(whole, "torch_compute")
@@ -183,17 +173,6 @@ def test_what_no_chosen_system_asks_for_is_not_measured(tmp_path: Path) -> None:
     }
     linear = STUDY.replace("backend: loopback", "systems: [linear]")
     assert {need.probe for need in needs(study(tmp_path, linear))} == {"tf_trace", "tf_throughput"}
-
-
-def test_mixed_workers_are_profiled_type_by_type(tmp_path: Path) -> None:
-    whole = study(tmp_path, MIXED)
-    traced = [need.scenario for need in of_probe(whole, "tf_trace")]
-    assert [scenario.nodes[0].node_type for scenario in traced][:2] == [
-        "emu.native.c25",
-        "emu.native.c15",
-    ]
-    seen = seen_of(whole.curves[0], whole, "emulated")
-    assert [need.scenario for need in seen if need.probe == "tf_trace"] == traced[:2]
 
 
 @pytest.mark.parametrize(

@@ -179,16 +179,6 @@ def test_amounts_have_an_end(
     assert told(tmp_path, study.replace(right, wrong, 1)).startswith(f"{field}: ")
 
 
-def test_how_well_passes_are_known_needs_an_end(tmp_path: Path) -> None:
-    wrong = MIXED.replace("trials: 2,", "trials: 2, interval: 0.04,")
-    assert told(tmp_path, wrong).startswith(
-        "probes.torch_compute: interval and most_s belong together"
-    )
-    right = wrong.replace("interval: 0.04,", "interval: 0.04, most_s: 300,")
-    compute = read_study(write_study(tmp_path, right)).settings_of("torch_compute")
-    assert (compute.interval, compute.most_s) == (0.04, 300)
-
-
 def test_a_study_without_test_only_profiles(tmp_path: Path) -> None:
     study = read_study(write_study(tmp_path, ONLY_PROFILES))
     assert study.only_profiles

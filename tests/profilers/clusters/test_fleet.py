@@ -4,11 +4,11 @@ import pytest
 
 from forecasting.inputs import inputs_of_study
 from forecasting.study_checks import check_study
-from profilers.clusters import choose_backend, host_id, open_cluster
+from profilers.clusters import choose_backend, host_id
 from profilers.clusters.fleet import VARIABLE, read_fleet
 from profilers.clusters.node_types import node_group
 from studies.study import read_study
-from warehouse.records import BadInput, MissingTool
+from warehouse.records import BadInput
 
 TWO = """
 node_types: {lab.xeon: {threads: 16}}
@@ -73,15 +73,6 @@ def test_without_a_file_its_backends_say_so(
     monkeypatch.delenv(VARIABLE, raising=False)
     with pytest.raises(BadInput, match=r"no fleet file fleet\.yaml"):
         choose_backend("ssh")
-
-
-def test_without_ssh_nothing_is_tried(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(file.parent))
-    with (
-        pytest.raises(MissingTool, match="ssh is not installed"),
-        open_cluster("ssh", [node_group("worker", "lab.xeon", 1)], None),
-    ):
-        pass
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Nodes over ssh, for real: sshd's of this host."""
 
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -14,7 +13,6 @@ import polars as pl
 import pytest
 import yaml
 
-from pipelines.cli import doctor
 from profilers.clusters import host_id, open_cluster, owner
 from profilers.clusters.fleet import VARIABLE
 from profilers.clusters.node_types import node_group
@@ -60,15 +58,6 @@ def test_nodes_are_machines_of_the_fleet(fleet_file: Path) -> None:
         assert cluster.cpu_times().total_s > before.total_s + 0.3
         with pytest.raises(ProbeFailed, match="exited with 3"):
             cluster.run(cluster.nodes[0], ["sh", "-c", "exit 3"])
-
-
-def test_a_program_imports_what_was_sent(fleet_file: Path) -> None:
-    with open_cluster("ssh", two(), None) as cluster:
-        node = cluster.nodes[1]
-        code = "import profilers; print(profilers.__file__)"
-        (place,) = cluster.run(node, [*cluster.python(node), "-c", code]).split()
-        assert (fleet_file.parent / "m1" / place).is_file()
-        assert ".cache/stepcast" in place
 
 
 def test_machines_are_locked_and_left_as_they_were(fleet_file: Path) -> None:
@@ -135,13 +124,6 @@ def test_what_runs_there_ends_with_its_owner(fleet_file: Path) -> None:
     assert has_ended(sleeper)
     with open_cluster("ssh", two(), None):
         pass
-
-
-def test_doctor_connects_to_every_machine(fleet_file: Path) -> None:
-    finding = doctor.fleet_finding()
-    assert (finding.ok, finding.found) == (True, f"2 machines of {fleet_file} answer")
-    fleet_file.write_text(fleet_file.read_text().replace("127.0.0.3", "127.0.0.4"))
-    assert re.search(r"machine 127\.0\.0\.4 .*refused", doctor.fleet_finding().found)
 
 
 def test_signals_reach_the_program(fleet_file: Path) -> None:

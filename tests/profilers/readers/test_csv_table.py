@@ -6,10 +6,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from profilers.readers.contract import ReaderOptions
 from profilers.readers.csv_mapping import FOLDER, load
@@ -89,21 +86,6 @@ def test_external_rows(csv: Path, mapping: ReaderOptions) -> None:
     assert rows["value"].to_list() == [0.0011, 0.0013, None]
     assert rows["repeat"].to_list() == [1, 2, 1]
     assert rows["row_number"].to_list() == [1, 2, 3]
-
-
-def test_gzip(csv: Path, mapping: ReaderOptions) -> None:
-    packed = csv.with_name("file.csv.gz")
-    packed.write_bytes(gzip.compress(b"model,n,xla,ms\nvgg,2,0,1\n"))
-    assert only("csv", packed, mapping).tables["external"].height == 1
-
-
-def test_a_factor_comes_before_rounding_to_an_integer(csv: Path, mapping: ReaderOptions) -> None:
-    csv.write_text("model,n,xla,ms\nvgg,1.13,0,1\n")
-    options = edited(
-        mapping, "{column: n, type: integer}", "{column: n, type: integer, factor: 1.0e+6}"
-    )
-    subject = only("csv", csv, options).tables["external"]["subject"][0]
-    assert json.loads(subject)["workers"] == 1_130_000
 
 
 @pytest.mark.parametrize(
@@ -304,24 +286,6 @@ def test_a_file_without_mapping_is_told_of_near_ones(tmp_path: Path) -> None:
         imported("csv", file)
     with pytest.raises(BadInput, match="--mapping /nowhere: no such file"):
         imported("csv", file, ReaderOptions(mapping=Path("/nowhere")))
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
-@given(
-    names=st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\x00")), min_size=1),
-    value=st.floats(allow_nan=False, allow_infinity=False),
-)
-def test_any_text_survives(
-    csv: Path, mapping: ReaderOptions, names: list[str], value: float
-) -> None:
-    frame = pl.DataFrame(
-        {"model": [f"x{name}" for name in names], "n": 1, "xla": False, "ms": value}
-    )
-    frame.write_csv(csv)
-    options = edited(mapping, "{column: ms, factor: 0.001}", "{column: ms, type: real}")
-    rows = only("csv", csv, options).tables["external"]
-    assert [json.loads(text)["dnn"] for text in rows["subject"]] == frame["model"].to_list()
-    assert set(rows["value"]) == {value}
 
 
 def test_only_some_lines_are_kept_and_words_are_ours(csv: Path, mapping: ReaderOptions) -> None:

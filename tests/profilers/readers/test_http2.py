@@ -86,13 +86,6 @@ def test_after_a_lost_header_framing_goes_on_with_the_next_packet_that_begins_wi
     ]
 
 
-def test_a_hole_ends_the_frame_under_way() -> None:
-    framing = FrameParser()
-    assert list(framing.feed(ByteRun(0, data(1, bytes(100))[:50], 50, True))) == []
-    (frame,) = framing.feed(ByteRun(1, headers(3), 10, True))
-    assert (frame.type, frame.stream) == ("HEADERS", 3)
-
-
 def test_spans_of_tensors_leave_headers_and_heads() -> None:
     framing = FrameParser()
     sent = data(1, bytes(HEAD_BYTES + 500)) + headers(1)

@@ -69,13 +69,6 @@ def test_broken_json_names_the_line(tmp_path: Path, text: str, line: int) -> Non
         list(json_stream.Members(file, "events"))
 
 
-def test_broken_gzip_is_told(tmp_path: Path) -> None:
-    file = tmp_path / "cut.json.gz"
-    file.write_bytes(gzip.compress(json.dumps(list(range(9999))).encode())[:-500])
-    with pytest.raises(BadInput, match=r"cut\.json\.gz: broken gzip"):
-        list(json_stream.Members(file, "events"))
-
-
 def test_a_value_without_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_stream, "CHUNK", 10)
     monkeypatch.setattr(limits, "VALUE_CHARACTERS", 50)

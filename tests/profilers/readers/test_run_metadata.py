@@ -127,13 +127,6 @@ def test_times_count_from_the_clients_start(metadata: Any, tmp_path: Path) -> No
     }
 
 
-def test_a_cut_off_file_is_named(metadata: Any, tmp_path: Path) -> None:
-    (file,) = write(metadata, tmp_path)
-    file.write_bytes(file.read_bytes()[:-7])
-    with pytest.raises(BadInput, match=r"0\.pb: not a whole TensorFlow RunMetadata"):
-        run_metadata.read([file], [START_US])
-
-
 def test_a_trace_without_graphs_says_how_to_get_them(metadata: Any, tmp_path: Path) -> None:
     metadata.ClearField("partition_graphs")
     with pytest.raises(BadInput, match="trace with output_partition_graphs=True"):

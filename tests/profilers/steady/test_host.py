@@ -51,11 +51,6 @@ def test_disturbed_attempts_are_repeated(stolen: list[float], attempt: int, atte
     assert counted.stolen == pytest.approx(stolen[attempt])
 
 
-def test_without_patience_the_first_attempt_counts() -> None:
-    counted, made, _ = measured([0.4, 0.0], left_s=0.0)
-    assert (counted.value, made, counted.disturbed) == (0, 1, True)
-
-
 def test_patience_is_used_up_by_repeating(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(0, 1000, 10))
     monkeypatch.setattr("profilers.steady.host.time.monotonic", lambda: float(next(clock)))
