@@ -1,6 +1,6 @@
 """How wrong are all-reduces, and steps of several GPUs, of sources that were left out?"""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import exp, inf
 from typing import Any
 
@@ -84,7 +84,7 @@ def scaling(measured: Measurements) -> Iterator[Figure]:
         linear = mean(1 / judged.scaling.factor - 1 for judged in group)
         beside = f"linear {linear:.1f} %"
         if all(judged.scaling.fewest.ranks == 1 for judged in group):
-            srift = mean(_srift_as_published(judged.scaling, known) for judged in group)
+            srift = mean(_srift_as_published([judged.scaling for judged in group], known))
             serial = mean(_one_by_one(judged.scaling, known) for judged in group)
             beside += f", Srift as published {srift:.1f} %, no overlap {serial:.1f} %"
         yield figure(
@@ -95,20 +95,30 @@ def scaling(measured: Measurements) -> Iterator[Figure]:
         )
 
 
-def _srift_as_published(scaling: Scaling, known: Collectives) -> float:
-    """Return the error of SIM of Srift's section 4.3: each gradient is exchanged by itself.
+def _srift_as_published(scalings: Sequence[Scaling], known: Collectives) -> list[float]:
+    """Return errors of SIM of Srift's section 4.3: each gradient is exchanged by itself.
 
     Gradients come at even intervals; exchanges and the backward pass do not disturb each other.
     """
-    sizes_bytes = np.array(scaling.sizes_bytes[::-1])
-    ready = np.arange(1, len(sizes_bytes) + 1) / len(sizes_bytes)
-    backward_s = scaling.fewest_s * (1 - OPTIMIZER_SHARE) * BACKWARD_SHARE
-    wire_bytes = sizes_bytes * wire_factor(scaling.more.ranks)
-    bus_Bps = wire_bytes / known.all_reduce_s(sizes_bytes, scaling.more)
-    cap_Bps = scaling.more.network_bps if scaling.more.nodes > 1 else inf
-    starts, wire, bus = (each[None] for each in (ready * backward_s, wire_bytes, bus_Bps))
-    end_s = float(exchange_s(starts, wire, bus, np.array([cap_Bps]))[0])
-    return (scaling.fewest_s + max(end_s - backward_s, 0.0)) / scaling.more_s - 1
+    shape = len(scalings), max(len(scaling.sizes_bytes) for scaling in scalings)
+    starts_s, wire_bytes, bus_Bps = np.full(shape, inf), np.zeros(shape), np.ones(shape)
+    for place, scaling in enumerate(scalings):
+        sizes_bytes = np.array(scaling.sizes_bytes[::-1])
+        of_row = place, slice(len(sizes_bytes))
+        ready = np.arange(1, len(sizes_bytes) + 1) / len(sizes_bytes)
+        starts_s[of_row] = ready * _backward_s(scaling)
+        wire_bytes[of_row] = sizes_bytes * wire_factor(scaling.more.ranks)
+        bus_Bps[of_row] = wire_bytes[of_row] / known.all_reduce_s(sizes_bytes, scaling.more)
+    caps_Bps = [each.more.network_bps if each.more.nodes > 1 else inf for each in scalings]
+    ends_s = exchange_s(starts_s, wire_bytes, bus_Bps, np.array(caps_Bps))
+    return [
+        (scaling.fewest_s + max(float(end_s) - _backward_s(scaling), 0.0)) / scaling.more_s - 1
+        for scaling, end_s in zip(scalings, ends_s, strict=True)
+    ]
+
+
+def _backward_s(scaling: Scaling) -> float:
+    return scaling.fewest_s * (1 - OPTIMIZER_SHARE) * BACKWARD_SHARE
 
 
 def _one_by_one(scaling: Scaling, known: Collectives) -> float:
