@@ -222,9 +222,7 @@ def test_a_history_of_an_earlier_schema_is_told(
         connection.execute("DELETE FROM meta.migration WHERE version = ?", [newest])
     answer = asked("accuracy")
     assert answer.code == 2
-    refusal = (
-        f"has schema version {newest - 1}, and this Stepcast reads {newest}; `stepcast warehouse"
-    )
+    refusal = f"has schema version {newest - 1}, and this Stepcast reads {newest}; `stepcast load`"
     (line,) = answer.err.splitlines()
     assert refusal in line
     (line,) = asked(

@@ -35,7 +35,10 @@ ROWS = [
     [LABEL, "log_linear", "only an interval", "never judged", "none"],
     ["small", "linear", "1 s", "1 %, n = 3", "no torch_compute of this network on it"],
 ]
-TABLE = "from tests.pipelines.cli.test_tables import *; print_rows(COLUMNS, ROWS)"
+TABLE = (
+    "from pipelines.cli.tables import print_rows; from tests.pipelines.cli.test_tables import *; "
+    "print_rows(COLUMNS, ROWS)"
+)
 
 
 def lines(width: int) -> list[str]:
