@@ -5,11 +5,9 @@ warehouse alone: nothing landed of them.
 """
 
 import shutil
-import threading
-import time
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +25,7 @@ from warehouse.records import (
     Run,
 )
 from warehouse.tables import SCHEMAS
-from warehouse.warehouse import QUERIES, Interrupted, Warehouse, run_query
+from warehouse.warehouse import QUERIES, Warehouse, run_query
 
 if TYPE_CHECKING:
     pass
@@ -40,8 +38,6 @@ _SHIFTED = """
 _LEDGER_ROWS = 10_000
 _SLOWEST = 10
 """Queries that are shown."""
-_PATIENCE_S = 20.0
-"""After so long a query is ended."""
 
 
 def measure(sizes: Mapping[str, int], progress: Say) -> Outcome:
@@ -156,13 +152,7 @@ def _queries_s(place: Path) -> dict[str, float]:
     times_s = {}
     with connect(place / HISTORY, read_only=True) as connection:
         for file in sorted(QUERIES.glob("*.sql")):
-            end = threading.Timer(_PATIENCE_S, connection.interrupt)
-            end.start()
-            started = time.perf_counter()
-            with suppress(Interrupted):
-                run_query(connection, file.stem, {})
-            times_s[file.stem] = time.perf_counter() - started
-            end.cancel()
+            times_s[file.stem] = seconds(partial(run_query, connection, file.stem, {}))
     return dict(sorted(times_s.items(), key=lambda item: -item[1]))
 
 

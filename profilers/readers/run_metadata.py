@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -21,13 +22,11 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from profilers.readers.contract import product, read_bytes
+from profilers.readers.contract import read_bytes
 from warehouse import limits
 from warehouse.records import BadInput
 
-_JOB = re.compile(r"job:(\w+)")
-_TASK = re.compile(r"/task:(\d+)")
-_MOST_TASK = 2**15 - 1
+_DEVICE = re.compile(r"/job:(\w+)(?:/replica:\d+)?/task:(\d{1,4})\b")
 _SLOT = re.compile(r"\d{0,9}")
 _TRANSFER = re.compile(r"\] (?P<edge>edge_\S+) from ")
 
@@ -135,17 +134,11 @@ def _resource(node: Any) -> tuple[str, int | None]:
 
 @lru_cache(maxsize=1024)
 def _device(name: str) -> tuple[str, int]:
-    """Return job and task of a device: `/job:ps/replica:0/task:1/device:CPU:0`.
-
-    Two searches: one pattern for both needs the third power of the name's length to find nothing.
-    """
-    job = _JOB.search(name)
-    task = _TASK.search(name, job.end()) if job else None
-    if job is None or task is None:
+    """Return job and task of a device: `/job:ps/replica:0/task:1/device:CPU:0`."""
+    match = _DEVICE.match(name)
+    if match is None:
         raise BadInput(f"device {name[:80]!r} of the trace names neither job nor task")
-    if len(task[1]) > 5 or int(task[1]) > _MOST_TASK:
-        raise BadInput(f"device {name[:80]!r} is of a task beyond {_MOST_TASK}")
-    return job[1], int(task[1])
+    return match[1], int(match[2])
 
 
 def _attribute(node: Any, key: str) -> str:
@@ -201,11 +194,8 @@ def _sizes(
 
 def _tensor_bytes(description: Any) -> int:
     # The type of a reference to a tensor is that of the tensor + 100.
-    size = ELEMENT_BYTES.get(description.dtype % 100, 0)
-    size_bytes = product([size, *(dimension.size for dimension in description.shape.dim)])
-    if size_bytes is None:
-        raise BadInput("a tensor of a size beyond 2^63 bytes")
-    return size_bytes
+    sides = (dimension.size for dimension in description.shape.dim)
+    return ELEMENT_BYTES.get(description.dtype % 100, 0) * prod(sides)
 
 
 def _timing(
