@@ -7,8 +7,10 @@ from networks.catalogue import OWN
 from warehouse.records import Record
 
 StandsOn = Literal["measured", "own trace", "public rows", "data sheet"]
-"""`measured`: runs of one's own; `own trace`: a profiled step on this GPU, beside public rows;
+"""`measured`: runs of one's own; `own trace`: a profiled step on this GPU with most operators;
 `public rows` of this GPU in this precision; its `data sheet`, and public rows of others."""
+
+_MOSTLY = 0.5
 
 
 class Standing(Record):
@@ -52,7 +54,7 @@ def _stands_on(forecast: ScenarioForecast) -> StandsOn:
     detail = forecast.detail
     if detail is None or forecast.corrected_by is not None:
         return "measured"
-    if detail["own_traces"]:
+    if detail["own_share"] >= _MOSTLY:
         return "own trace"
     return "public rows" if detail["rests_on"] == "public" else "data sheet"
 

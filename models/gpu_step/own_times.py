@@ -47,6 +47,11 @@ class OwnTimes:
             for name, by_kind in by_board.items()
         }
 
+    @property
+    def timings(self) -> Sequence[Timing]:
+        """Operators of own traces."""
+        return self._own
+
     def us(self, works: Sequence[Work], boards: Sequence[Device]) -> Vector:
         """Return [boards, works]: microseconds of a call; 0 of what launches nothing."""
         us = self._public.us(works, boards)

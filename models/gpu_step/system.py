@@ -53,7 +53,7 @@ from models.gpu_step.scenario_steps import (
     reach_of,
     trace_of,
 )
-from models.gpu_step.timed_kinds import TimedKinds, timed_kinds
+from models.gpu_step.timed_kinds import TimedKinds, kind_of, timed_kinds, timed_shares
 from models.system import System
 from networks.gpu_steps import GpuStep
 from profilers.clusters.node_types import node_types
@@ -97,7 +97,7 @@ class GpuStepModel:
             judged: the cases behind `past`.
             traces: of one's own, by device.
         """
-        self.judged, self._traces = judged, traces
+        self.judged, self._traces, self._own_kinds = judged, traces, timed_kinds(times.timings)
         self._times, self._classes, self._past, self._timed = times, classes, past, timed
         self._hosts, self._parallel = hosts, parallel
         self._steps = StepForecaster(times, classes.middle, timed, hosts, parallel)
@@ -144,7 +144,8 @@ class GpuStepModel:
         time, what it `rests_on`: `public` data of this device for most of the GPU's time, else its
         `data sheet`; `timed_on`: on which `device`, in which `dtypes`, operators like its were
         timed, for which `share` of that time (device None: by nobody in that precision);
-        `own_traces`: sources of one's own profiled steps on it, which corrected this,
+        `own_traces`: sources of one's own profiled steps on it, and `own_share` of that time of
+        operators whose kinds these have, which corrected this;
         how wrong forecasts were of families on `past_devices` (else, where there are none, of
         devices) that were left out of the fit (`past_error_percent`, `past_n`), and the `costliest`
         operators, with the `flops` and `bytes` of their calls. `kept`: of a step that computes
@@ -204,6 +205,7 @@ class GpuStepModel:
             "unknown_share": forecast.unknown_share,
             "rests_on": "public" if self._rests_on_itself(scenario) else "data sheet",
             "own_traces": list(self._traces.get(device.name, ())),
+            "own_share": self._own_share(scenario),
             "timed_on": [dict(vars(each)) for each in self._steps.alone(scenario).timed_on],
             "past_error_percent": past.percent,
             "past_n": past.n,
@@ -278,6 +280,14 @@ class GpuStepModel:
         """Tell whether operators like a step's were timed on its GPU, for most of their time."""
         return self._steps.alone(scenario).timed_share(gpu_of(scenario)) >= _MOSTLY
 
+    def _own_share(self, scenario: Scenario) -> float:
+        """Return the share of the GPU's time of operators whose kind is in an own trace on it."""
+        timed, device = self._steps.work(scenario), gpu_of(scenario)
+        spent = timed.us[boards().index(device)] * timed.work.calls
+        by_kind = zip(map(kind_of, timed.work.works), spent.tolist(), strict=True)
+        shares = timed_shares(self._own_kinds, device.name, by_kind)
+        return sum(each.share for each in shares if each.device == device.name)
+
     def _past_of(self, scenario: Scenario) -> PastErrors:
         """Return past errors of forecasts like it, of its kind of step where there are some."""
         work = self._steps.work(scenario).work
@@ -316,7 +326,7 @@ def fit_model(
     devices = device_cases(measured)
     past = past_errors({"timed": families, "untimed": devices})
     own = [timing for trace in traces for timing in trace.timings]
-    timed, parallel = timed_kinds([*measured.timings, *own]), Parallel.fitted(measured)
+    timed, parallel = timed_kinds(measured.timings), Parallel.fitted(measured)
     sources: dict[str, list[str]] = {}
     for trace in traces:
         sources.setdefault(trace.device.name, []).append(trace.source)

@@ -159,7 +159,8 @@ def _under(forecast: ScenarioForecast, detail: Mapping[str, Any]) -> Iterator[st
     percent, n, on = (detail[f"past_{name}"] for name in ("error_percent", "n", "devices"))
     unseen = f"networks, n = {n} on {', '.join(on)}" if on else f"GPUs, n = {n}"
     where = _timed_on(forecast.scenario.workload.precision, detail)
-    own = "".join(f"{source} and " for source in detail["own_traces"])
+    own = ", ".join(detail["own_traces"]) if detail["own_share"] > _TOLD else ""
+    own += f" ({100 * detail['own_share']:.0f} %) and " * bool(own)
     yield f"rests on {own}{_RESTS_ON[detail['rests_on']]} of {where}"
     other = "; none such has been judged" if detail.get("is_unlike_judged") else ""
     past = "never judged" if percent is None else f"past error {percent:.0f} % of unseen {unseen}"

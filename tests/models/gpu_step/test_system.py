@@ -330,6 +330,8 @@ def test_an_own_trace_corrects_its_board_and_is_named(tmp_path: Path) -> None:
     (corrected,) = (each for each in detail["costliest"] if each["operator"] == "mm")
     assert 2.0 < corrected["gpu_s"] / product["gpu_s"] < 3.0
     assert (plain["own_traces"], detail["own_traces"]) == ([], ["your trace step.json"])
+    assert (plain["own_share"], detail["rests_on"]) == (0.0, "data sheet")
+    assert 0.3 < detail["own_share"] <= 1.0
     assert detail["host_rests_on"] == "measured"
     assert again.predict([other]).equals(model().predict([other]))
     assert again.detail(other)["own_traces"] == []

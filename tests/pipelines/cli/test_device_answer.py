@@ -49,6 +49,7 @@ DETAIL: dict[str, Any] = {
     "past_n": 7,
     "past_devices": [],
     "own_traces": [],
+    "own_share": 0.0,
     "memory_parts": {
         "standing_bytes": 3 * GIB,
         "activation_bytes": 6 * GIB,
@@ -153,9 +154,9 @@ def test_a_row_names_the_precision_and_the_board_that_stand_in(
     shown = lines(forecast(rests_on="public", timed_on=timed_on, past_devices=["h100"]), capsys)
     assert "  rests on public data of it in float16" in shown
     assert "  past error 12 % of unseen networks, n = 7 on h100" in shown
-    traced = lines(forecast(own_traces=["your trace a.json"]), capsys)
+    traced = lines(forecast(own_traces=["your trace a.json"], own_share=0.8), capsys)
     assert any(
-        line.startswith("  rests on your trace a.json and its data sheet") for line in traced
+        line.startswith("  rests on your trace a.json (80 %) and its data") for line in traced
     )
     assert "To have a step of yours count: `stepcast import kineto TRACE --worker gpu.mine`." in (
         traced
