@@ -8,7 +8,7 @@ Where the two devices differ, the GPU's behaviour is put in place:
 * dropout is one operator, `native_dropout`,
 * attention is one operator, unless in float32 with grouped queries, which PyTorch takes apart,
 * recurrent layers are one operator each way, cuDNN's, however many steps their sequences have,
-* a value that is asked for (`.item()`) is made up: true, 1 or 0.5,
+* a value that is asked for (`.item()`) is known or made up, as `networks.known_values` says,
 * operators that somebody wrote in Python (`torch.library.custom_op`) are those that they call,
 * bilinear layers are the products that PyTorch loops over,
 * a mask that `transformers` makes only while it is traced is left out, as attention is causal then.

@@ -170,7 +170,7 @@ class KnownValues(FakeTensorMode):  # type: ignore[no-untyped-call]
                 return _aten.index(args[0], places)
         if name == "masked_select":
             with self:
-                shape = torch.broadcast_shapes(args[0].shape, args[1].shape)
+                shape: Any = torch.broadcast_shapes(args[0].shape, args[1].shape)  # type: ignore[no-untyped-call]
                 return _aten.index(args[0].expand(shape), [args[1].expand(shape)])
         if name in ("nonzero", "repeat_interleave"):
             tensor = args[0]

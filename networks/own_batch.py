@@ -21,6 +21,7 @@ SEQUENCE_LENGTH = 128
 SOUND_S = 10
 """Of a sample's sound, unless its type's feature extractor pads or cuts to another length."""
 _WINDOW = 1920
+"""Samples that some cut sound into."""
 _PATCHES = 256
 """Of a sample that is given as patches of images."""
 _SIDES = ("image_size", "input_size", "crop_size", "img_size")
@@ -30,13 +31,9 @@ _MELS = (
     *("feature_projection_input_dim", "input_feat_size", "input_dim", "feature_size"),
 )
 _SHAPES = ("spatial_shapes", "target_sizes")
-_FRAMES = ("num_frames", "frames_per_clip", "num_image_with_embedding")
-_PLACES = (
-    ("image", ("image_token_id", "image_token_index")),
-    ("audio", ("audio_token_id", "audio_token_index")),
-    ("video", ("video_token_id", "video_token_index")),
-)
-"""Words in whose places a model puts what it sees or hears."""
+_FRAMES = ("num_frames", "frames_per_clip")
+_PLACED = ("image", "audio", "video")
+"""What a model puts in the place of words that the config names."""
 Batch = dict[str, Any]
 
 
@@ -44,8 +41,8 @@ class NoBatch(ValueError):
     """No batch is known with which a model runs; the message says why."""
 
 
-_taken: dict[type, int] = {}
-"""Which of the possible batches the models of a class run with."""
+_taken: dict[str, int] = {}
+"""Which of the possible batches models of a config run with."""
 
 
 def batch_of(model: Any, batch_size: int, words: int) -> Batch:
@@ -63,11 +60,12 @@ def batch_of(model: Any, batch_size: int, words: int) -> Batch:
 
     taken = inspect.signature(model.forward).parameters
     maker = _Maker(model, batch_size, words, taken)
-    if model.main_input_name == "input_ids" and not maker.sees and not maker.required:
+    if model.main_input_name == "input_ids" and not maker.has_choice:
         return maker.words_alone()
+    name = f"{type(model).__name__} {model.config.to_json_string()}"
     error: Exception | None = None
     for place, batch in enumerate(maker.batches()):
-        if _taken.get(type(model)) == place:
+        if _taken.get(name) == place:
             return batch
         try:
             with torch.no_grad():
@@ -75,7 +73,7 @@ def batch_of(model: Any, batch_size: int, words: int) -> Batch:
         except Exception as failed:
             error = error or failed
             continue
-        _taken[type(model)] = place
+        _taken[name] = place
         return batch
     lines = str(error).strip().splitlines() or [type(error).__name__]
     raise NoBatch(f"no batch is known for {model.main_input_name} ({lines[0]:.120})")
@@ -97,11 +95,12 @@ class _Maker:
             name
             for name, each in taken.items()
             if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD
+            if name != "input_ids"
         ]
-        self.required = [name for name in self.required if name != "input_ids"]
-        pixels = [name for name in taken if name.startswith("pixel_values")]
-        sound = [name for name in taken if name in ("input_features", "input_values")]
-        self.sees = [*pixels, *sound]
+        seen = ("pixel_values", "input_features", "input_values")
+        self.sees = [name for name in taken if name.startswith(seen) and "mask" not in name]
+        self.codebooks = getattr(self.config, "num_codebooks", None)
+        self.has_choice = bool(self.sees or self.required or self.codebooks)
 
     def words_alone(self) -> Batch:
         """Return words, for the decoder too where there is one."""
@@ -110,7 +109,9 @@ class _Maker:
         ids = torch.ones(self.batch_size, self.words, dtype=torch.long)
         ids %= int(getattr(text_config(self.config), "vocab_size", 2))
         both = {"decoder_input_ids": ids} if self.config.is_encoder_decoder else {}
-        decoder = getattr(self.config, "decoder_config", None)
+        decoder = getattr(self.config, "decoder_config", getattr(self.config, "decoder", None))
+        if both and (books := getattr(decoder, "num_codebooks", 0)):  # one below the other
+            both = {"decoder_input_ids": ids.repeat(books, 1)}
         if both and (channels := getattr(decoder, "num_channels", 0)):  # of sound, side by side
             both = {"decoder_input_ids": ids[..., None].expand(-1, -1, channels).contiguous()}
         return {"input_ids": ids, **both, **self._others({"input_ids": ids, **both})}
@@ -134,6 +135,9 @@ class _Maker:
             yield ids
             kinds = [name for name in ("mm_token_type_ids", "token_type_ids") if name in self.taken]
             yield ids | dict.fromkeys(kinds, torch.zeros_like(ids["input_ids"]))
+            for several in (self.codebooks, self.codebooks + 1) if self.codebooks else ():
+                each = ids["input_ids"][..., None].expand(-1, -1, several)
+                yield ids | {"input_ids": each.contiguous()}
 
     def _processed(self) -> Iterator[Batch]:
         """Yield what the library's processors of the type make of a black image or silence."""
@@ -169,9 +173,8 @@ class _Maker:
                 yield {"input_features": torch.zeros(n, *shape)}
         if "input_values" in self.taken:
             samples = SOUND_S * find(("sampling_rate", "sample_rate"), 16000)
-            # Some cut sound into windows, of a number of samples with many divisors.
-            windows = samples // _WINDOW * _WINDOW
-            for shape in ((samples,), (1, samples), (windows,), (1024, find(_MELS, 80))):
+            whole = samples // _WINDOW * _WINDOW
+            for shape in ((samples,), (1, samples), (whole,), (1024, find(_MELS, 80))):
                 yield {"input_values": torch.zeros(n, *shape)}
         if "past_values" in self.taken:
             yield from self._series()
@@ -206,9 +209,9 @@ class _Maker:
                 continue
             for times in dict.fromkeys((self._find(("temporal_patch_size",), 1), 1)):
                 yield {name: torch.zeros(n * _PATCHES, numbers * times), **said}
-            if sizes is _SHAPES:  # in a row
-                row = torch.zeros(n, self._find(_CHANNELS, 3), patch, patch * _PATCHES)
-                yield {name: row, **said}
+            for rows in (n, 1) if sizes is _SHAPES else ():
+                shape = (rows, self._find(_CHANNELS, 3), patch, patch * _PATCHES * n // rows)
+                yield {name: torch.zeros(*shape), **said}
             mask = {"pixel_attention_mask": torch.ones(n, _PATCHES, dtype=torch.long)}
             mask = mask if "pixel_attention_mask" in self.taken else {}
             yield {name: torch.zeros(n, _PATCHES, numbers), **said, **mask}
@@ -254,7 +257,8 @@ class _Maker:
 
         ids = self.words_alone()
         first, kinds = list[Any](), list[Any]()
-        for number, (kind, names) in enumerate(_PLACES, 1):
+        for number, kind in enumerate(_PLACED, 1):
+            names = (f"{kind}_token_id", f"{kind}_token_index")
             rows = self._rows(kind, given)
             if not rows:
                 continue
@@ -322,8 +326,6 @@ class _Maker:
                 found[name] = torch.zeros(n, words, 4, dtype=torch.long)
             elif name.endswith("_ids"):
                 found[name] = torch.zeros(n, words, dtype=torch.long)
-            elif name == "state":
-                found[name] = torch.zeros(n, self._find(("max_state_dim",), 32))
             elif name in ("hidden_states", "encoder_hidden_states", "inputs_embeds"):
                 found[name] = torch.zeros(n, words, self._find(("hidden_size",), 1))
         return found
@@ -381,7 +383,6 @@ def _processed(kind: str, config: Any) -> Mapping[str, Any]:
         import numpy as np
 
         made_of = getattr(library, name)
-        taken = inspect.signature(made_of.__init__).parameters
         if is_image:
             said = next((s for s in (getattr(config, each, None) for each in _SIDES) if s), None)
             side = _side(said or 224)
@@ -390,8 +391,7 @@ def _processed(kind: str, config: Any) -> Mapping[str, Any]:
                 with suppress(Exception):
                     return dict(made_of(**settings)(images=[black], return_tensors="pt"))
         mels = next(filter(None, (getattr(config, each, None) for each in _MELS)), None)
-        sized = {"feature_size": mels} if mels and "feature_size" in taken else {}
-        for settings in (sized, {}):
+        for settings in ({"feature_size": mels} if mels else {}, {}):
             with suppress(Exception):
                 extractor = made_of(**settings)
                 rate = getattr(extractor, "sampling_rate", 16000)

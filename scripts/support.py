@@ -27,6 +27,9 @@ LAYERS = 4
 BATCH_SIZE = 2
 CPU_S, MEMORY_BYTES = 20, 8 << 30
 """Of a child; where a step takes longer, it is told so."""
+_MANY = 5_000
+"""Operators of a step of few layers; with all, it may have more than can be traced."""
+_ALONE = "of parameters alone"
 _NO_MODEL = ("is without a head", "its config makes no model")
 
 
@@ -118,10 +121,14 @@ def _asked(model_type: str, program: Any, most_layers: int | None = LAYERS) -> d
     if "error" in step:
         return {**fields, "reason": step["error"]}
     work = [step["operators"][number] for number in step["order"]]
+    if most_layers is not None and known["layers"] != "default" and len(work) > _MANY:
+        return _asked(model_type, program, None)
     total = sum(flops or 0.0 for *_, flops, _ in work)
     unknown = sum(flops or 0.0 for *_, flops, is_unknown in work if is_unknown)
     graph = traced["graph"]["nodes"]
-    forward = sum(traced["unknown_flops"].values())
+    # Products of parameters alone are counted, though not for each image.
+    unknown_flops = traced["unknown_flops"].items()
+    forward = sum(flops for name, flops in unknown_flops if not name.endswith(_ALONE))
     whole = forward + sum(node["flops"] + node["output_elements"] for node in graph)
     return {
         **fields,
