@@ -305,7 +305,7 @@ def _attention(given: Mapping[str, Any]) -> float:
 def _grouped(args: Sequence[Any], result: Any) -> float:
     """Return those of products of experts: each row of one side is multiplied by one matrix."""
     left, right = args[0].shape, args[1].shape
-    return 2.0 * prod(left) * right[-1]
+    return float(2 * prod(left) * right[-1])
 
 
 def _distances(args: Sequence[Any], result: object) -> float:

@@ -4,7 +4,7 @@ import os
 import sys
 from contextlib import suppress
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -75,7 +75,7 @@ def support(
     from networks.support import share_answered, supported
 
     known = supported()
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"name": name, "of": framework, "answered": "yes"}
         | {"detail": f"images of {networks.minimum_image_size(name, framework)} px or more"}
         for framework in ("tensorflow", "pytorch")

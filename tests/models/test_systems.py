@@ -15,6 +15,7 @@ from models.async_sgd.systems import ASYNC_SGD_PAPER, ONE_SERVER
 from models.ceer.fit import FittedCeer
 from models.ernest import ERNEST
 from models.gpu_step import scenario_steps
+from models.gpu_step.own_traces import TABLES
 from models.gpu_step.system import GPU_STEP
 from models.predictddl import residuals
 from models.predictddl import systems as predictddl
@@ -272,7 +273,7 @@ def test_training_of_another_kind_is_foreign_to_it_and_refused(name: str, asked:
 @SYSTEM
 def test_it_reads_what_its_probes_fill(system: System) -> None:
     if system is GPU_STEP:  # it rests on imports, and on inventories
-        assert set(system.tables) == {"run", "source", "external", "sample", *gpus.TABLES}
+        assert set(system.tables) == {"run", "source", "external", "sample", *TABLES}
         return
     cases = [
         _of_some_kind(strategy, framework) for strategy in STRATEGIES for framework in FRAMEWORKS

@@ -85,9 +85,10 @@ def test_products_of_experts_have_shapes_in_any_precision() -> None:
 
 def test_a_model_without_values_is_cast_and_initialised() -> None:
     with KnownValues(makes_up=True), building_without_values():
-        model = nn.Sequential(nn.Linear(4, 4), nn.LSTM(4, 4), nn.Linear(4, 4))
-        model[2].weight = model[0].weight
-        assert nn.init.trunc_normal_(model[0].weight).shape == (4, 4)
+        first = nn.Linear(4, 4)
+        model = nn.Sequential(first, nn.LSTM(4, 4), nn.Linear(4, 4))
+        model[2].weight = first.weight
+        assert nn.init.trunc_normal_(first.weight).shape == (4, 4)
         model.to(torch.bfloat16)
         assert {each.dtype for each in model.parameters()} == {torch.bfloat16}
         assert model[2].weight is model[0].weight and isinstance(model[0].weight, nn.Parameter)

@@ -15,8 +15,8 @@ import torch
 from networks import own_program
 from networks.gpu_steps import GpuStep
 from networks.kept_graphs import keep_in
+from networks.own_batch import SEQUENCE_LENGTH
 from networks.own_huggingface import (
-    SEQUENCE_LENGTH,
     Target,
     as_trained,
     class_in_words,
@@ -248,7 +248,7 @@ def test_targets_are_read_as_they_are_written() -> None:
     assert Target.of(target) == Target("a?b.json", "none", "7", "16", "q,v")
 
 
-PARAMETERS = {
+PUBLISHED_PARAMETERS = {
     "bert-large": 335_174_458,
     "gpt2-xl": 1_557_611_200,
     "llama-3-70b": 70_553_706_496,
@@ -261,11 +261,11 @@ PARAMETERS = {
 """As the pages of these models on huggingface.co count them."""
 
 
-@pytest.mark.parametrize(("name", "parameters"), PARAMETERS.items())
+@pytest.mark.parametrize(("name", "parameters"), PUBLISHED_PARAMETERS.items())
 def test_configs_that_come_with_stepcast_have_as_many_parameters_as_is_published(
     name: str, parameters: int, tmp_path: Path
 ) -> None:
-    assert PARAMETERS.keys() == named_configs().keys()
+    assert PUBLISHED_PARAMETERS.keys() == named_configs().keys()
     with torch.device("meta"):
         model, _ = from_config(f"hf:{name}", 1, str(tmp_path))
     assert sum(weights.numel() for weights in model.parameters()) == parameters
@@ -379,7 +379,12 @@ def test_what_is_no_config_is_told_in_a_line(
     write: Write, tmp_path: Path, target: str, told: str
 ) -> None:
     write(TINY)
-    sounds = {"model_type": "wav2vec2", "conv_dim": [1], "conv_kernel": [10**6], "conv_stride": [1]}
+    sounds: dict[str, object] = {
+        "model_type": "wav2vec2",
+        "conv_dim": [1],
+        "conv_kernel": [10**6],
+        "conv_stride": [1],
+    }
     sounds |= {"num_conv_pos_embedding_groups": 1}
     texts = {"broken": '{"model_type": "nothing"}', "sounds": json.dumps(SIZES | sounds)}
     for name, text in texts.items():

@@ -24,7 +24,7 @@ def answered_now(types: Sequence[str]) -> list[Support]:
 def test_the_table_says_what_counts_as_an_answer() -> None:
     assert Support("a", uncounted=0.05, deviation=0.02).is_answered
     for refused in ({"uncounted": 0.051}, {"deviation": 0.021}, {"reason": "why"}):
-        assert not Support("a", **refused).is_answered  # type: ignore[arg-type]
+        assert not Support("a", **refused).is_answered
     assert not Support("a", model=False).is_answered
     known = supported()
     assert list(known) == sorted(known) and 0 < share_answered() <= 1

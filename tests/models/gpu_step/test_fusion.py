@@ -127,7 +127,7 @@ def test_other_traces_are_told() -> None:
 
 def scheduled(made: Made) -> list[float]:
     """Return bytes of each kernel that Inductor would make on an H100, but of products."""
-    from functorch.compile import make_boxed_func
+    from functorch.compile import make_boxed_func  # type: ignore[import-untyped]
     from torch._inductor import compile_fx, config
     from torch._inductor.debug import DebugContext
     from torch._inductor.graph import GraphLowering
@@ -174,7 +174,7 @@ def scheduled(made: Made) -> list[float]:
                 backend=backend,
                 dynamic=False,
             )
-            step().backward()  # type: ignore[no-untyped-call]
+            step().backward()
     return found
 
 

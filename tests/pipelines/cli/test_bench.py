@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import gpu, history
+from benchmarks import gpu, gpu_figures, history
 from benchmarks.contract import (
     NAMES,
     Benchmark,
@@ -82,7 +82,7 @@ def test_each_benchmark_says_what_it_measures_and_needs(stepcast: Stepcast) -> N
 def test_gpus_figures_go_into_the_page(
     stepcast: Stepcast, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    figures = (gpu.Figure("steps", 7, 12.34, 10.0, 20.0, "15 %"),)
+    figures = (gpu_figures.Figure("steps", 7, 12.34, 10.0, 20.0, "15 %"),)
     report = gpu.GpuReport(figures, 7, 7, 3.0)
     monkeypatch.setattr(gpu, "measure", lambda *_: report)
     page = tmp_path / "accuracy.md"

@@ -122,7 +122,12 @@ def test_a_step_unlike_those_that_were_judged_says_so(capsys: pytest.CaptureFixt
 
 
 def test_a_compiled_row_says_what_that_buys(capsys: pytest.CaptureFixture[str]) -> None:
-    eager = {"needed_bytes": 12 * GIB, "fits": True, "longer": -0.25, "launches": 1200.0}
+    eager: dict[str, Any] = {
+        "needed_bytes": 12 * GIB,
+        "fits": True,
+        "longer": -0.25,
+        "launches": 1200.0,
+    }
     eager |= {"compiled_launches": 400.0, "graph_breaks": {"_local_scalar_dense": 2}}
     shown = " ".join(line.strip() for line in lines(forecast(eager=eager), capsys))
     assert "-25 % time of an eager step, 400 launches for 1,200, 10.0 GiB for 12.0" in shown
