@@ -108,7 +108,9 @@ def _srift_as_published(scalings: Sequence[Scaling], known: Collectives) -> list
         ready = np.arange(1, len(sizes_bytes) + 1) / len(sizes_bytes)
         starts_s[of_row] = ready * _backward_s(scaling)
         wire_bytes[of_row] = sizes_bytes * wire_factor(scaling.more.ranks)
-        bus_Bps[of_row] = wire_bytes[of_row] / known.all_reduce_s(sizes_bytes, scaling.more)
+        reduction_s = known.all_reduce_s(sizes_bytes, scaling.more)
+        # A source has gradients of no bytes, whose bandwidth is above 0 all the same.
+        bus_Bps[of_row] = np.maximum(wire_bytes[of_row] / reduction_s, 1.0)
     caps_Bps = [each.more.network_bps if each.more.nodes > 1 else inf for each in scalings]
     ends_s = exchange_s(starts_s, wire_bytes, bus_Bps, np.array(caps_Bps))
     return [
