@@ -200,7 +200,7 @@ function bodies() {
     body.market ??= "any";
   } else body.max_nodes = number("max_nodes");
   const batches = (value("batch_size") || "8").split(",").map((text) => Number(text.trim()));
-  if (batches.some((batch) => !(batch >= 1))) throw new Refused("Batch of a GPU: expected a number, or several as 4,8,16.");
+  if (batches.some((batch) => !(batch >= 1))) throw new Refused("Batch per GPU: expected a number, or several as 4,8,16.");
   return batches.map((batch_size) => JSON.parse(JSON.stringify({ ...body, batch_size })));
 }
 // Node types that the filters leave; null: no filter is set.

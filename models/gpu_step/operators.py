@@ -139,6 +139,20 @@ def _product(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...])
     )
 
 
+def _grouped_product(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Work:
+    """Experts: each multiplies its part of the rows; offsets say which, and all have alike many."""
+    left, right = inputs[:2]
+    groups = outputs[0].shape[0] if len(outputs[0].shape) == 3 else right.shape[0]
+    rows, inner = left.shape[-2:]
+    if len(right.shape) == 3:  # rows are divided among matrices; else, what is summed up is
+        rows = max(rows // groups, 1) if len(left.shape) == 2 else rows
+    else:
+        inner = max(inner // groups, 1)
+    sides = Tensor((groups, rows, inner), left.dtype), Tensor((inner, right.shape[-1]), left.dtype)
+    moved = float(sum(tensor.bytes for tensor in (*inputs, *outputs)))
+    return replace(_product("bmm", sides, ()), bytes=moved)
+
+
 def _convolution(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Work:
     given, weight, written = inputs[0], inputs[1], outputs[0]
     return _as_product(name, given, weight, written, 1.0, (*inputs, *outputs))
@@ -313,6 +327,7 @@ _IN_PLACE = (
 )
 _Worker = Callable[[str, tuple[Tensor, ...], tuple[Tensor, ...]], Work]
 _SPECIAL: Mapping[str, _Worker] = {
+    "_grouped_mm": _grouped_product,
     **dict.fromkeys(_IN_PLACE, _added),
     **dict.fromkeys(("gather", "index", "index_select", "take"), _embedding),
     "_embedding_bag": _bag,

@@ -32,6 +32,20 @@ def test_batched_product() -> None:
     assert (work.flops, work.batch) == (2 * 3 * 4 * 5 * 6, 3)
 
 
+def test_products_of_experts_are_alike_many_rows_each() -> None:
+    """64 rows for 4 experts of [16, 32], and the gradient of their matrices."""
+    ends = Tensor((4,), "int32")
+    forward = (_half(64, 16), _half(4, 16, 32), ends)
+    work = work_of(Operator("_grouped_mm", forward, (_half(64, 32),)))
+    assert (work.kind, work.flops) == ("matmul", 2 * 64 * 16 * 32)
+    assert (work.batch, work.rows, work.inner, work.columns) == (4, 16, 16, 32)
+    assert work.bytes == 2 * (64 * 16 + 4 * 16 * 32 + 64 * 32) + 4 * 4
+    backward = (_half(16, 64), _half(64, 32), ends)
+    work = work_of(Operator("_grouped_mm", backward, (_half(4, 16, 32),)))
+    assert (work.flops, work.batch) == (2 * 64 * 16 * 32, 4)
+    assert (work.rows, work.inner, work.columns) == (16, 16, 32)
+
+
 def test_convolution_is_a_product_of_pixels_and_taps() -> None:
     given = (_float(2, 3, 8, 8), _float(16, 3, 3, 3))
     work = work_of(Operator("convolution", given, (_float(2, 16, 8, 8),)))

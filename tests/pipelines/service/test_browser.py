@@ -106,8 +106,8 @@ def answered(page: Page) -> Page:
 def test_a_question_is_asked_sorted_opened_and_shared(folder: Path, opened: Opened) -> None:
     page = opened()
     page.get_by_label("Network", exact=False).first.fill("small_cnn")
-    page.get_by_label("Image, pixels").fill("64")
-    page.get_by_label("Batch of a GPU").fill("64")
+    page.get_by_label("Image size, px").fill("64")
+    page.get_by_label("Batch per GPU").fill("64")
     page.get_by_label("How much").fill("1 million")
     page.get_by_label("Deadline, hours").fill("24")
     page.get_by_role("button", name="Ask", exact=True).click()
