@@ -44,4 +44,6 @@ def test_a_round_of_traces_is_about_traces(evaluation: Callable[[str], PaperEval
     shown = {(paper, figure.title) for paper, figure, _ in evaluated.shown}
     assert shown == {
         ("async_sgd", "Examples a second by number of workers"),
+        ("async_sgd", "How workers drift apart after the start"),
+        ("async_sgd", "What a profiled step consists of"),
     }, "nothing was judged, captured, reduced or reused"
