@@ -52,8 +52,8 @@ def test_the_page_is_followed(folder: Path) -> None:
             assert re.search(
                 r"\d+ of \d+ ways to run it have forecasts; none or too few have", text
             )
-            roles = [line.split("  ")[0] for line in shown if line.startswith(("choice", "fast"))]
-            assert roles == ["choice", "fastest"]
+            roles = [line.split("  ")[0] for line in shown if line.startswith(("choice", "next"))]
+            assert roles == ["choice", "next best"]
             assert set(roles) <= {line.split("  ")[0] for line in lines}
             assert "1 g6e.xlarge" in (folder / "front.svg").read_text()
         if words[0] != "predict":

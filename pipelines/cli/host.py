@@ -61,7 +61,7 @@ def support(
     ] = None,
     form: Form = "table",
 ) -> None:
-    """List networks that studies can name, and types of Hugging Face: what is answered, or why not.
+    """List networks and types of models: what is answered, or why not.
 
     `of` is the framework of a network that comes with Stepcast, or hf of a type of model that
     `--dnn hf:TYPE` names. A type is answered where at most 5 % of its work is of operators of

@@ -76,11 +76,15 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "reap": Command("host", "reap", "Remove what killed runs of this home left."),
     "support": Command(
-        "host", "support", "List the networks and types of models that have answers."
+        "host", "support", "List networks and types of models: what is answered, or why not."
     ),
     "node-types": Command("node_types", "node_types", "List the node types that studies can name."),
     "ui": Command("host", "ui", "Start Dagster's web interface; Ctrl-C ends it."),
-    "import": Command("warehouse", "import_", "Bring measurements of others into the history."),
+    "import": Command(
+        "warehouse",
+        "import_",
+        "Bring measurements of others, or a trace of your own, into the history.",
+    ),
     "bench": Command("bench", "bench", "Measure how fast Stepcast itself is."),
     "fleet": Command("fleet", "app", "Profile node types on a schedule, and notice changes."),
     "warehouse": Command("warehouse", "app", "Check, back up and compact the history."),

@@ -213,7 +213,7 @@ def import_(
         typer.Option(help="kineto: the node type on which you traced your own training."),
     ] = None,
 ) -> None:
-    """Bring measurements of others, or a trace of your own training, into the history.
+    """Bring measurements of others, or a trace of your own, into the history.
 
     They are runs of backend `imported`, never mixed with our own. What is kept of each format is
     in docs/import.md. Importing a file twice changes nothing. A trace with --worker corrects
