@@ -78,7 +78,9 @@ def started(home: Path) -> Iterator[Started]:
 
 
 def test_it_starts_takes_nodes_and_ends(started: Started, home: Path) -> None:
-    url = started.match(r"(http://127\.0\.0\.1:\d+)/docs describes the service; Ctrl-C ends it")
+    url = started.match(
+        r"(http://127\.0\.0\.1:\d+)/ is the page, /docs describes the interface; Ctrl-C ends it"
+    )
     client = httpx.Client(base_url=url, headers=HEADERS, trust_env=False, timeout=60)
     assert TOKEN not in started.told
     assert client.get("/v1/cluster", headers={"Authorization": ""}).status_code == 401
@@ -119,7 +121,7 @@ Engine.forecasts = endless
 def test_a_forecast_that_is_made_holds_up_no_end(home: Path) -> None:
     service = Started(home, "serve", "--port", "0", first=ENDLESS)
     try:
-        url = service.match(r"(http://127\.0\.0\.1:\d+)/docs")
+        url = service.match(r"(http://127\.0\.0\.1:\d+)/ is the page")
         question = {
             "workloads": [{"dnn": "vgg11"}],
             "nodes": [{"node_type": "emu.avx2.s15", "count": 1}],
@@ -154,7 +156,7 @@ Engine.forecasts = slow
 def test_what_is_asked_when_it_ends_is_answered_or_told_to_ask_again(home: Path) -> None:
     service = Started(home, "serve", "--port", "0", first=SLOW)
     try:
-        url = service.match(r"(http://127\.0\.0\.1:\d+)/docs")
+        url = service.match(r"(http://127\.0\.0\.1:\d+)/ is the page")
         port = int(url.rpartition(":")[2])
         question = {
             "workloads": [{"dnn": "vgg11"}],
