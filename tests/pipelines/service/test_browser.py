@@ -104,7 +104,7 @@ def answered(page: Page) -> Page:
 
 
 def test_a_question_is_asked_sorted_opened_and_shared(folder: Path, opened: Opened) -> None:
-    page = opened()
+    page = opened(width=1440)
     page.get_by_label("Network", exact=False).first.fill("small_cnn")
     page.get_by_label("Image size, px").fill("64")
     page.get_by_label("Batch per GPU").fill("64")
