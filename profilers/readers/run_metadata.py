@@ -195,7 +195,7 @@ def _sizes(
 def _tensor_bytes(description: Any) -> int:
     # The type of a reference to a tensor is that of the tensor + 100.
     sides = (dimension.size for dimension in description.shape.dim)
-    return ELEMENT_BYTES.get(description.dtype % 100, 0) * prod(sides)
+    return int(ELEMENT_BYTES.get(description.dtype % 100, 0) * prod(sides))
 
 
 def _timing(
