@@ -4,6 +4,7 @@ Uvicorn bounds neither before a request is whole, so before anybody has seen a t
 """
 
 import asyncio
+import socket
 from collections.abc import Callable
 from types import FrameType
 
@@ -16,6 +17,8 @@ from warehouse import limits
 
 ENDING_S = 5
 """How long a service that ends waits for what it answers; then these requests get a 503."""
+_TURNS = 20
+"""Of the loop, in which what was sent is heard: accepting, reading and beginning take some each."""
 
 
 class BoundedHeads(H11Protocol):
@@ -71,3 +74,9 @@ class Server(uvicorn.Server):
         """End; see `at_end`."""
         self._at_end()
         super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Hear what was sent before the end: uvicorn resets connections that it has not read."""
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+        await super().shutdown(sockets)
