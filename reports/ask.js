@@ -330,10 +330,11 @@ function bar(parts, whole, label) {
       style: { width: `${(100 * of) / whole}%`, background: `var(--${colour})` } })));
 }
 function memoryParts(way, detail) {
-  if (!detail?.standing_bytes) return [["needed", way.needed_bytes, "blue"]];
-  const rest = way.needed_bytes - detail.standing_bytes - detail.activation_bytes;
-  return [["weights, gradients, state", detail.standing_bytes, "blue"],
-    ["activations", detail.activation_bytes, "orange"], ["context and reserve", Math.max(rest, 0), "grey"]];
+  const of = detail?.memory_parts;
+  if (!of) return [["needed", way.needed_bytes, "blue"]];
+  const rest = way.needed_bytes - of.standing_bytes - of.activation_bytes;
+  return [["weights, gradients, state", of.standing_bytes, "blue"],
+    ["activations", of.activation_bytes, "orange"], ["context and reserve", Math.max(rest, 0), "grey"]];
 }
 function memoryBar(way, detail) {
   const parts = memoryParts(way, detail);

@@ -138,7 +138,7 @@ class GpuStepModel:
         the `slowest_host` of these, `idle_share` of the other,
         `free_batch_size` (to which batches at least cost nothing, where the host binds),
         `peak_bytes` that PyTorch allocates, `needed_bytes` with fragmentation and context
-        (of which `standing_bytes` whatever the batch, and `activation_bytes`),
+        (`memory_parts`: what `Memory` consists of, and what is `on_top_bytes` of that),
         `memory_bytes` of the GPU,
         whether it `fits`, about the `largest_batch_size` that does, `unknown_share` of the GPU's
         time, what it `rests_on`: `public` data of this device for most of the GPU's time, else its
@@ -194,8 +194,7 @@ class GpuStepModel:
             "free_batch_size": free,
             "peak_bytes": memory.allocated_bytes,
             "needed_bytes": memory.needed_bytes,
-            "standing_bytes": memory.standing_bytes,
-            "activation_bytes": memory.activation_bytes,
+            "memory_parts": {**asdict(memory), "on_top_bytes": memory.on_top_bytes},
             "memory_bytes": int(device.memory_bytes),
             "fits": memory.fits(device),
             "is_unlike_judged": trace.kept is not None or bool(load.compiled) or _is_frozen(trace),

@@ -12,6 +12,8 @@ from models.gpu_step.system import GPU_STEP
 from pipelines.cli.device_answer import bounded_by_loader, efficiency, print_devices
 from pipelines.cli.tables import significant
 from profilers.probe import STEP_TIME
+from tests.models.gpu_step.public import scenario
+from tests.models.gpu_step.test_system import model
 from tests.profilers.training import single
 from warehouse.records import NodeGroup, Strategy
 
@@ -239,3 +241,22 @@ def test_gpus_that_train_together_say_how_they_scale(capsys: pytest.CaptureFixtu
     assert "  a GPU alone 40 ms, the slowest of 8 6 % longer, exchanges 20 ms" in under
     assert "  scaling 80 %; past error 7 %, n = 87" in under
     assert "  more GPUs than scaling was judged of: 4" in under
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"batch_size": 10**7}, "  does not fit: "),
+        ({"compiled": "default"}, "  compiled: "),
+        ({}, "  past error "),
+    ],
+)
+def test_all_that_the_fit_tells_is_shown(
+    fields: dict[str, Any], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The details above are of those that a fit gives."""
+    detail = model().detail(scenario("gpu.t4", **{"batch_size": 8, **fields}))
+    assert DETAIL.keys() <= detail.keys()
+    shown = lines(replace(forecast(), detail=dict(detail)), capsys, explain=True)
+    assert [line for line in shown if line.startswith(told)]
+    assert [line for line in shown if line.startswith("  memory: ")]
