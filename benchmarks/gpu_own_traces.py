@@ -3,12 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from models.gpu_step import gpu_time
-from models.gpu_step.host_time import HostTime
-from models.gpu_step.judged_steps import JudgedStep, fit_hosts, simulated, without_device
-from models.gpu_step.measurements import MeasuredStep, Measurements
+from models.gpu_step.judged_steps import JudgedStep, fit_hosts, judged, without_device
+from models.gpu_step.measurements import Measurements
 from models.gpu_step.own_times import OwnTimes
 
 _BOARD = "h100"
@@ -43,7 +40,7 @@ def mended(measured: Measurements) -> Iterator[Mended]:
     host = fit_hosts((*steps, *measured.elsewhere), public).of(steps[0].source)
     before = {
         id(step): each
-        for step, each in zip(steps, _judged(steps, OwnTimes(public), host), strict=True)
+        for step, each in zip(steps, judged(steps, OwnTimes(public), host), strict=True)
     }
 
     def of(traces: int, is_same: bool, sets: Sequence[Sequence[str]]) -> Mended:
@@ -53,7 +50,7 @@ def mended(measured: Measurements) -> Iterator[Mended]:
             own = OwnTimes(public, [each for each in traced if each.family in chosen])
             asked = [step for step in steps if (step.family in chosen) == is_same]
             known += [before[id(step)] for step in asked]
-            corrected += _judged(asked, own, host)
+            corrected += judged(asked, own, host)
         return Mended(traces, is_same, known, corrected)
 
     for count in _TRACES:
@@ -61,16 +58,3 @@ def mended(measured: Measurements) -> Iterator[Mended]:
         sets = [[names[(start + i) % len(names)] for i in range(count)] for start in starts]
         yield of(count, False, sets)
     yield of(1, True, [[name] for name in names])
-
-
-def _judged(steps: Sequence[MeasuredStep], times: OwnTimes, host: HostTime) -> list[JudgedStep]:
-    if not steps:
-        return []
-    works = list(dict.fromkeys(work for step in steps for work in step.work.works))
-    us = dict(zip(works, times.us(works, [steps[0].device])[0], strict=True))
-    return [
-        JudgedStep(
-            step, simulated(step.work, np.array([us[work] for work in step.work.works]), host)
-        )
-        for step in steps
-    ]

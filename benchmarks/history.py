@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from benchmarks.child import seconds
 from benchmarks.contract import Benchmark, Figure, Outcome, Say, tabulated
@@ -26,9 +25,6 @@ from warehouse.records import (
 )
 from warehouse.tables import SCHEMAS
 from warehouse.warehouse import QUERIES, Warehouse, run_query
-
-if TYPE_CHECKING:
-    pass
 
 _SHIFTED = """
     repeat + 1000 * number AS repeat,

@@ -29,15 +29,15 @@ Source: Ansel et al., PyTorch 2 (ASPLOS 2024); torch/_inductor/scheduler.py, par
 import heapq
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from models.gpu_step.dataflow import BREAKS, DataFlowGraph, Node, Touched, Value, graph_of
+from models.gpu_step.memory import rounded
 from networks.gpu_steps import GpuStep, Operator, Tensor
 
 GUARDS = Operator("guards", (), (), view=True)
 """What the host checks before a graph is run."""
 _MOST_READS = 4
-_BLOCK_BYTES = 512
 _FUSED = ("pointwise", "window", "row", "columns", "scatter")
 _NAMED = 4
 
@@ -181,8 +181,8 @@ class Kernel:
     columns: int = 0
     is_open: bool = False
     is_pointwise: bool = False
-    reads: dict[int, Tensor] | None = None
-    writes: dict[int, Tensor] | None = None
+    reads: dict[int, Tensor] = field(default_factory=dict)
+    writes: dict[int, Tensor] = field(default_factory=dict)
 
     def fits(self, node: Node) -> bool:
         """Whether a node has the same iteration space, or one element for each row of it."""
@@ -225,7 +225,6 @@ class Kernel:
         if len({node.call for node in nodes}) == 1 and len(nodes) == nodes[0].parts:
             yield nodes[0].operator
         else:
-            assert self.reads is not None and self.writes is not None
             named = list(dict.fromkeys(node.name for node in nodes))
             name = "_".join(["fused", *named[:_NAMED]])
             yield Operator(name, tuple(self.reads.values()), tuple(self.writes.values()))
@@ -243,11 +242,11 @@ def fused(graph: DataFlowGraph, kept: Collection[int]) -> list[Kernel]:
     """
     kernel_of: list[Kernel] = []
     for place, node in enumerate(graph.nodes):
-        makers = {
+        makers = dict.fromkeys(
             kernel_of[maker]
             for number, _ in node.part.reads
             if (maker := graph.values[number].maker) is not None
-        }
+        )
         level = max((kernel.level for kernel in makers), default=-1)
         latest = [kernel for kernel in makers if kernel.level == level]
         kind = node.part.kind
@@ -277,12 +276,13 @@ def fused(graph: DataFlowGraph, kept: Collection[int]) -> list[Kernel]:
         kernel.is_pointwise &= kind == "pointwise"
         kernel_of.append(kernel)
     holders: list[set[Kernel]] = [set() for _ in kernel_of]
-    for kernel in set(kernel_of):
+    made = list(dict.fromkeys(kernel_of))  # in their order, so that equal steps are compiled alike
+    for kernel in made:
         for place in kernel.nodes:
             holders[place].add(kernel)
-    for kernel in sorted(set(kernel_of), key=lambda each: (-each.level, -min(each.nodes))):
+    for kernel in sorted(made, key=lambda each: (-each.level, -min(each.nodes))):
         _inline(graph, kernel, holders, kept)
-    kernels = set[Kernel]().union(*holders)
+    kernels = [kernel for kernel in made if kernel in holders[min(kernel.nodes)]]
     for kernel in kernels:
         kernel.touch(graph, holders, kept)
     return list(_in_order(graph, kernels, holders))
@@ -316,7 +316,6 @@ def _inline(
     if several and any(graph.nodes[place].is_random for place in kernel.nodes):
         return
     kernel.touch(graph, holders, kept)
-    assert kernel.reads is not None
     if several and len(kernel.reads) > _MOST_READS:
         return
     storages = {graph.values[number].storage for number in made}
@@ -348,7 +347,6 @@ def _in_order(
     readers: dict[Kernel, list[Kernel]] = defaultdict(list)
     missing = dict.fromkeys(kernels, 0)
     for kernel in kernels:
-        assert kernel.reads is not None
         makers = {graph.values[number].maker for number in kernel.reads}
         for maker in {one for at in makers if at is not None for one in holders[at]} - {kernel}:
             readers[maker].append(kernel)
@@ -379,13 +377,12 @@ def _most_alive(
     last: dict[int, int] = {}
     not_counted = {*others, *(value.storage for value in graph.values if value.maker is None)}
     for at, kernel in enumerate(kernels):
-        assert kernel.reads is not None and kernel.writes is not None
         for number in (*kernel.reads, *kernel.writes):
             value = graph.values[number]
             if value.storage not in not_counted:
                 first.setdefault(value.storage, at)
                 last[value.storage] = len(kernels) if number in kept else at
-                size = -(-value.tensor.bytes // _BLOCK_BYTES) * _BLOCK_BYTES
+                size = rounded(value.tensor.bytes)
                 size_bytes[value.storage] = max(size_bytes[value.storage], size)
     changes = [0] * (len(kernels) + 2)
     for storage, at in first.items():

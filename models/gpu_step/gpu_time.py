@@ -18,7 +18,6 @@ Sources: Ceer's regressions by operation (Hafeez, Gandhi, section IV); waves of 
 of a GPU's work: NeuSight (Lee et al., ASPLOS 2025, section 4); ours otherwise.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -171,11 +170,10 @@ class GpuTime:
         """Take regressions, and how many times as long kinds take channels_last."""
         self._regressions, self._layouts = regressions, layouts
 
-    def us(self, works: Sequence[Work], devices: Sequence[Device], smooth: bool = True) -> Vector:
+    def us(self, works: Sequence[Work], devices: Sequence[Device]) -> Vector:
         """Return [devices, calls]: microseconds of a call; 0 of what launches nothing.
 
         Products that follow one another in a call take as long as so many calls.
-        `smooth`: whether what regressions leave is smoothed.
         """
         us = np.zeros((len(devices), len(works)))
         for kind, at in _by_kind(works).items():
@@ -187,7 +185,7 @@ class GpuTime:
             if regression is None:
                 us[:, at] = calls.roofline_us
             else:
-                us[:, at] = _times(regression, kind_works, calls, devices, smooth)
+                us[:, at] = _times(regression, kind_works, calls, devices)
         us *= [
             work.repeats
             * (self._layouts.get(channels_last.kind_of(work), 1.0) if work.channels_last else 1.0)
@@ -216,24 +214,17 @@ class GpuTime:
         by_kind = {kind: _Regression.of(each) for kind, each in regressions.items()}
         return cls(by_kind, fields["layouts"])
 
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Return the fit of its fields as JSON."""
-        return cls.of(json.loads(text))
-
 
 def _times(
     regression: _Regression,
     works: Sequence[Work],
     calls: Calls,
     devices: Sequence[Device],
-    smooth: bool,
 ) -> Vector:
     log_ratio = calls.properties() @ regression.slopes
     log_ratio += np.array([regression.names.get(work.name, 0.0) for work in works])
     log_ratio += np.array([[regression.devices.get(device.name, 0.0)] for device in devices])
-    if smooth:
-        log_ratio += _smoothed(regression, works, calls, devices)
+    log_ratio += _smoothed(regression, works, calls, devices)
     own = np.array([regression.own.get(device.name, regression.base) for device in devices])
     base: Vector = (calls.shares_us() * own[:, None, :]).sum(axis=-1)
     us: Vector = base * np.exp(np.clip(log_ratio, -_MOST, _MOST))

@@ -19,6 +19,7 @@ from models.gpu_step.gpu_time import GpuTime, Timing
 from models.gpu_step.host_time import RELATIVE, HostClasses, HostTime, StepTiming
 from models.gpu_step.measurements import MeasuredPasses, MeasuredStep, Measurements
 from models.gpu_step.operators import HALF, PRODUCTS, Work
+from models.gpu_step.own_times import OwnTimes
 from models.gpu_step.queues import Step, simulate, varied_us
 from models.gpu_step.step import StepWork
 
@@ -92,7 +93,7 @@ def fit_hosts(steps: Sequence[MeasuredStep], times: GpuTime) -> HostClasses:
     )
 
 
-def times_of(steps: Sequence[MeasuredStep], times: GpuTime) -> list[Vector]:
+def times_of(steps: Sequence[MeasuredStep], times: GpuTime | OwnTimes) -> list[Vector]:
     """Return microseconds of the works of steps; those of one device are forecast at once."""
     works_us: list[Vector] = [np.zeros(0)] * len(steps)
     for device in {step.device.name: step.device for step in steps}.values():
@@ -156,7 +157,7 @@ def kind_of_step(works: Iterable[tuple[Work, float]]) -> str:
         if work.kind in PRODUCTS:
             kind = "products" if work.kind in ("matmul", *_ATTENTION) else "convolutions"
             name = f"{kind} in {'half' if work.dtype in HALF else 'full'} precision"
-            flops[name] = flops.get(name, 0.0) + work.flops * calls
+            flops[name] = flops.get(name, 0.0) + work.flops * work.repeats * calls
     return max(flops, key=lambda name: flops[name], default="no products")
 
 
@@ -208,10 +209,11 @@ def judged_devices(measured: Measurements) -> tuple[Forecasts, list["JudgedStep"
     judged_passes: list[tuple[MeasuredPasses, float]] = []
     judged_steps: list[JudgedStep] = []
     names = {passes.device.name for passes in measured.passes}
+    fits = _FitsElsewhere(measured)
     for name in sorted(names | {step.device.name for step in measured.steps}):
         device_passes = [passes for passes in measured.passes if passes.device.name == name]
         steps = [step for step in measured.steps if step.device.name == name]
-        times = gpu_time.fit(without_device(measured.timings, name), measured.both_layouts)
+        times = fits[name]
         judged_passes += [(passes, passes_us(passes, times)) for passes in device_passes]
         if steps:
             hosts = fit_hosts((*steps, *measured.elsewhere), times)
@@ -222,10 +224,10 @@ def judged_devices(measured: Measurements) -> tuple[Forecasts, list["JudgedStep"
 def judged_layers(measured: Measurements) -> Forecasts:
     """Return layers, each as forecast by a fit that knows its device by data sheet alone."""
     forecasts: list[tuple[MeasuredPasses, float]] = []
+    fits = _FitsElsewhere(measured)
     for name in sorted({layer.device.name for layer in measured.layers}):
-        times = gpu_time.fit(without_device(measured.timings, name), measured.both_layouts)
         of_device = [layer for layer in measured.layers if layer.device.name == name]
-        forecasts += [(layer, passes_us(layer, times)) for layer in of_device]
+        forecasts += [(layer, passes_us(layer, fits[name])) for layer in of_device]
     return forecasts
 
 
@@ -242,8 +244,26 @@ def without_device(timings: Iterable[Timing], name: str) -> list[Timing]:
 
 def same_chip(name: str, other: str) -> bool:
     """Tell whether devices are boards of one chip: leaving out one leaves out all of them."""
-    chip, other_chip = (_CHIPS.get(each, each.partition("-")[0]) for each in (name, other))
-    return chip == other_chip
+    return _chip(name) == _chip(other)
+
+
+def _chip(name: str) -> str:
+    return _CHIPS.get(name, name.partition("-")[0])
+
+
+class _FitsElsewhere:
+    """Fits without devices by their names; boards of one chip have one fit."""
+
+    def __init__(self, measured: Measurements) -> None:
+        self._measured = measured
+        self._fits: dict[str, GpuTime] = {}
+
+    def __getitem__(self, name: str) -> GpuTime:
+        chip, measured = _chip(name), self._measured
+        if chip not in self._fits:
+            layouts = [each for each in measured.both_layouts if _chip(each.device.name) != chip]
+            self._fits[chip] = gpu_time.fit(without_device(measured.timings, name), layouts)
+        return self._fits[chip]
 
 
 @dataclass(frozen=True)
@@ -285,7 +305,9 @@ def judged_families(
     return judged_steps
 
 
-def judged(steps: Sequence[MeasuredStep], times: GpuTime, host: HostTime) -> list["JudgedStep"]:
+def judged(
+    steps: Sequence[MeasuredStep], times: GpuTime | OwnTimes, host: HostTime
+) -> list["JudgedStep"]:
     """Return steps as forecast by times of operators and of a host."""
     return [
         JudgedStep(step, simulated(step.work, us, host))

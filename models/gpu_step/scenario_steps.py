@@ -270,10 +270,10 @@ class StepForecaster:
 
     def eager(self, scenario: Scenario) -> Mapping[str, Any] | None:
         """Return what a step of one GPU would be without torch.compile; None: it is."""
-        eager, trace = self.work(scenario).eager, traced(key_of(scenario))
-        if eager is None:
+        timed = self.work(scenario)
+        if (eager := timed.eager) is None:
             return None
-        as_run, as_traced = self.work(scenario).work, eager.work
+        as_run, as_traced, trace = timed.work, eager.work, traced(key_of(scenario))
         return {
             **self._beside(scenario, eager, trace),
             "launches": float(as_traced.calls[as_traced.on_gpu].sum()),

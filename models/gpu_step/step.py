@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from models.gpu_step.dataflow import BREAKS
+from models.gpu_step.dataflow import BREAKS, WAITS
 from models.gpu_step.fusion import GUARDS
 from models.gpu_step.operators import HALF, PRODUCTS, Work, work_of
 from networks.gpu_steps import GpuStep, Operator, StepPrecision, Tensor
@@ -34,7 +34,6 @@ _GROUPS: Mapping[Optimizer, tuple[tuple[str, int], ...]] = {
     "adamw": (("mul_", 1), *_ADAM),
 }
 """Grouped operators and how many lists of tensors each is given."""
-_WAITS = "_local_scalar_dense"
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,9 @@ class StepWork:
         flops = dict[str, float]()
         for work, calls in zip(self.works, self.calls, strict=True):
             if work.kind in PRODUCTS:
-                flops[work.dtype] = flops.get(work.dtype, 0.0) + work.flops * float(calls)
+                flops[work.dtype] = flops.get(work.dtype, 0.0) + (
+                    work.flops * work.repeats * float(calls)
+                )
         return flops
 
     @cached_property
@@ -97,7 +98,7 @@ def step_work(
     if precision == "tf32":
         works = [in_tf32(work) for work in works]
     order = list(step.order)
-    waits = [place for place, number in enumerate(order) if operators[number].name == _WAITS]
+    waits = [place for place, number in enumerate(order) if operators[number].name == WAITS]
     parameters = step.parameters
     names = [operators[number].name for number in order]
     # What follows the guards of a graph stands for its launch.
@@ -123,7 +124,7 @@ def step_work(
         works.append(work_of(Operator("_foreach_mul_", parameters, ())))
         waits.append(len(order))
         order.append(len(works))
-        works.append(work_of(Operator(_WAITS, (Tensor((), "float32"),), ())))
+        works.append(work_of(Operator(WAITS, (Tensor((), "float32"),), ())))
     first = len(works)
     if optimizer == "adamw_8bit":
         works += [work_of(_quantized_adamw(parameter)) for parameter in parameters]

@@ -145,6 +145,8 @@ def internevo_speedups(rows: RowsBySet) -> Iterator[Speedup]:
     traces = traces_of(rows["internevo", "traces"])
     by_gpus: dict[int, dict[str, tuple[float, Any]]] = {}
     for row in rows["internevo", "throughput"]:
+        if row["batch"] * row["accumulate"] != 8:
+            continue
         is_kept = str(row["checkpointed"]).lower() == "false"
         by_gpus.setdefault(row["gpus"], {})["kept" if is_kept else "again"] = (row["value"], row)
     for gpus, both in sorted(by_gpus.items()):

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -11,6 +10,7 @@ from models.gpu_step.device import devices
 from models.gpu_step.gpu_time import Timing
 from models.gpu_step.operators import work_of
 from models.gpu_step.public_rows import Fields, RowsBySet, Shape, by_subject, call, shape_of
+from models.gpu_step.step import in_tf32
 from networks.gpu_steps import Operator
 
 _LAUNCH_US = 8.0
@@ -191,7 +191,7 @@ def kernels(rows: Sequence[Fields]) -> Iterator[Timing]:
             shape = (batch, side, side)[plain == "mm" :]
             work = work_of(call(plain, [shape, shape], [shape], dtype))
             if name == "mm" and dtype == "float32":
-                work = replace(work, dtype="tf32")
+                work = in_tf32(work)
         else:
             lists = 2 if name == "add" else 1
             work = work_of(call(name, [_ELEMENTS] * lists, [_ELEMENTS], dtype))

@@ -5,12 +5,12 @@ products, a mask and a softmax; biases of the projections of queries, keys and v
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from models.gpu_step.device import devices
 from models.gpu_step.measurements import MeasuredPasses
 from models.gpu_step.operators import work_of
 from models.gpu_step.public_rows import Fields, Shape, by_subject, call
+from models.gpu_step.step import in_tf32
 from models.gpu_step.timed_passes import backward_of, dropout
 from networks.gpu_steps import Operator
 
@@ -41,9 +41,7 @@ def sailor_layers(rows: Sequence[Fields]) -> Iterator[MeasuredPasses]:
         copies = [Operator("clone", (square,), (square,))] * _COPIES_OF_SLICES
         works = [work_of(each) for each in (*forward, *backward_of(forward), *copies)]
         if is_tf32 and "tf32" in device.peak:
-            works = [
-                replace(work, dtype="tf32") if work.kind == "matmul" else work for work in works
-            ]
+            works = [in_tf32(work) for work in works]
         us = 1e6 * (times_s["forward_s"] + times_s["backward_s"])
         family = model.partition("-")[0]
         counted = tuple((work, 1.0) for work in works)
