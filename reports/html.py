@@ -8,15 +8,16 @@ from hashlib import sha256
 from html import escape
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
-from reports.plots import to_svg
 from reports.wording import known
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MOST_ROWS = 1000
 """Of a table; the rest is counted, so that no page grows with its study."""
@@ -125,8 +126,10 @@ MOST_FIGURES = 64
 """Side by side; the rest is counted, so that no page grows with its study."""
 
 
-def caption_figure(figure: Figure, described: str, caption: str) -> str:
+def caption_figure(figure: "Figure", described: str, caption: str) -> str:
     """Return a figure with a caption, and a description for those who cannot see it."""
+    from reports.plots import to_svg  # takes long to import, and the page of a service has none
+
     svg = to_svg(figure).replace("<svg ", '<svg role="img" ', 1)
     end = svg.index(">") + 1
     title = f"<title>{escape(described)}</title>"

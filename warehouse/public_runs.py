@@ -56,7 +56,7 @@ def strip(landing: Path, run_ids: Iterable[str], target: Path, names: Iterable[s
             for name, rows in tables.items()
             if name not in ("run", "scenario", *LEFT_OUT)
         }
-        for name, rows in {**stripped, "run": _as_table(run), **_of(scenario)}.items():
+        for name, rows in {**stripped, "run": _as_table(run), **_scenario_table(scenario)}.items():
             if column := _named_in(rows, whole_name):
                 raise BadInput(
                     f"run {run_id}: the name of a host is in {name}.{column}, which others need; "
@@ -104,7 +104,7 @@ def _as_table(run: Run) -> pa.Table:
     return pa.table({name: [value] for name, value in words.items()})
 
 
-def _of(scenario: Scenario | None) -> Mapping[str, pa.Table]:
+def _scenario_table(scenario: Scenario | None) -> Mapping[str, pa.Table]:
     return {} if scenario is None else {"scenario": pa.table({"text": [scenario.canonical_json()]})}
 
 

@@ -56,6 +56,7 @@ def _serve(
     try:
         from pipelines.service.admission import FORECASTING
         from pipelines.service.app import service
+        from pipelines.service.asked import Answers
         from pipelines.service.checker import Checker
         from pipelines.service.collector import Collector
         from pipelines.service.engine import Engine
@@ -65,7 +66,8 @@ def _serve(
 
     collector, checker = Collector(), Checker(datasets, _TRAINING_MINUTES)
     engine = Engine(PublishedHistory(home()))
-    app = service(engine, collector, checker, token, allows_sql=allows_sql)
+    answers = Answers()
+    app = service(engine, collector, checker, token, answers=answers, allows_sql=allows_sql)
 
     _announce(listening, token if is_new else None)
     try:
@@ -75,6 +77,7 @@ def _serve(
         pass
     finally:
         checker.close()
+        answers.close()
         if any(thread.name == FORECASTING for thread in threading.enumerate()):
             # Libraries that still compute in a thread may not survive what Python does at its end.
             atexit.register(os._exit, Interrupted.exit_code)

@@ -15,10 +15,12 @@ from warehouse import limits
 
 FORECASTING = "forecasting"
 """What threads that forecast are called."""
+_ON_ITS_WAY_S = 0.1
+"""How long a thread waits for the exception that ends it."""
 T = TypeVar("T")
 
 
-class Gone(BaseException):
+class AskerLeft(BaseException):
     """Whoever asked has gone: nobody waits for the answer that a thread makes."""
 
 
@@ -35,7 +37,7 @@ class Admission:
         self._turns, self._asked, self._latest_s = Semaphore(at_once), 0, 1.0
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Return what a call returns, made in a thread; who is cancelled ends the call.
+        """Return what a call returns, made in a thread; cancelling it stops the call.
 
         Raises:
             HTTPException: 503: too many wait; again after as long as the latest answer took.
@@ -56,8 +58,9 @@ class Admission:
                     return
                 try:
                     made = call()
-                    while not ending.acquire(blocking=False):
-                        time.sleep(0.001)  # `Gone` is on its way
+                    if not ending.acquire(blocking=False):
+                        # `AskerLeft` comes meanwhile, unless a callback of C has swallowed it.
+                        time.sleep(_ON_ITS_WAY_S)
                     answer.set_result(made)
                 except BaseException as error:
                     answer.set_exception(error)
@@ -78,7 +81,7 @@ class Admission:
 
 
 def _end(thread: Thread) -> None:
-    """Raise `Gone` in a thread: child processes that it waits for end with their blocks."""
+    """Raise `AskerLeft` in a thread: child processes that it waits for end with their blocks."""
     if thread.ident is not None:
-        ident, raised = ctypes.c_ulong(thread.ident), ctypes.py_object(Gone)
+        ident, raised = ctypes.c_ulong(thread.ident), ctypes.py_object(AskerLeft)
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, raised)

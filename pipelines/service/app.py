@@ -85,6 +85,7 @@ def service(
     checker: Checker,
     token: str | None,
     admission: Admission | None = None,
+    answers: Answers | None = None,
     allows_sql: bool = False,
 ) -> FastAPI:
     """Return the service.
@@ -95,6 +96,7 @@ def service(
         checker: who knows types of datasets.
         token: what requests have to carry; None: nobody is asked for one.
         admission: of questions; None: four forecasts at once.
+        answers: to what the commands are asked; None: new ones.
         allows_sql: whether a SELECT of one's own is answered.
     """
     admission = admission or Admission()
@@ -111,7 +113,7 @@ def service(
     )
     app.add_middleware(Guard, token=token)
     _explain(app)
-    answers = Answers()
+    answers = answers or Answers()
     _add_forecasts(app, engine, collector, checker, admission, answers)
     _add_support(app, answers, admission, allows_sql)
     _add_history(app, admission, allows_sql)

@@ -9,7 +9,7 @@ import json
 import re
 import tempfile
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -25,7 +25,7 @@ from networks.kept_graphs import keep_beside
 from networks.own_huggingface import PREFIX
 from networks.own_model import traced_targets
 from pipelines.cli.answers import PredictAnswer
-from pipelines.cli.questions import AnsweredJob, forecast, recommend
+from pipelines.cli.questions import AnsweredJob, Say, forecast, recommend
 from pipelines.cli.recommendation import RecommendAnswer, answer_page
 from pipelines.cli.workload import as_json
 from pipelines.service.contracts import Sent
@@ -40,7 +40,6 @@ _CONFIG_BYTES = 1 << 16
 _CONFIG = "A config of Hugging Face, the content of its config.json, in place of dnn."
 _KEPT = 32
 """Forecasts of questions that are at hand."""
-Say = Callable[[str], None]
 
 
 class _WithoutCode(Sent):
@@ -55,7 +54,8 @@ class _WithoutCode(Sent):
             raise ValueError("name a network (dnn), or send a config; one of them")
         for name in dnn if isinstance(dnn, tuple) else (dnn,):
             text = str(name).removeprefix(PREFIX)
-            is_name = _TYPE.fullmatch(text) and not text.endswith(".json")
+            is_file = text.endswith(".json") or (str(name) != text and Path(text).exists())
+            is_name = _TYPE.fullmatch(text) and not is_file
             if name is not None and not is_name and name not in traced_targets(Path.cwd()):
                 raise ValueError(
                     f"dnn: expected a network of /v1/support, or {PREFIX}TYPE; code and files are "
@@ -81,7 +81,7 @@ class AskedJob(_WithoutCode, RentalOptions):
 
 
 class Answers:
-    """Answers as the commands give them, from what is published; nothing is written to the home."""
+    """Answers as the commands give them, from what is published; the home keeps traces alone."""
 
     def __init__(self) -> None:
         keep_beside(home())
@@ -131,10 +131,10 @@ class Answers:
         published_ns = (history.home / HISTORY).stat().st_mtime_ns
         kinds = tuple(curve.model_copy(update={"workers": (1,)}) for curve in curves)
         key = published_ns, kinds, tuple(system.name for system in systems), place
-        answer = _part(self._forecasts.get(key), curves)
+        answer = _forecasts_of(self._forecasts.get(key), curves)
         if answer is None:
             with self._lock:  # who asks meanwhile would make the same fit once more
-                answer = _part(self._forecasts.get(key), curves)
+                answer = _forecasts_of(self._forecasts.get(key), curves)
                 if answer is None:
                     answer = predict_curves(history, curves, systems, **options)
                     self._forecasts[key] = answer
@@ -163,7 +163,7 @@ class Answers:
         return options
 
 
-def _part(answer: ForecastAnswer | None, curves: Sequence[Curve]) -> ForecastAnswer | None:
+def _forecasts_of(answer: ForecastAnswer | None, curves: Sequence[Curve]) -> ForecastAnswer | None:
     """Return what an answer says of curves; None if it says nothing of some."""
     if answer is None:
         return None

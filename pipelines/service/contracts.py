@@ -343,7 +343,8 @@ class Queries(Record):
 class Statement(Sent):
     """A SELECT on the history."""
 
-    sql: str = Field(max_length=100_000)
+    # It is one argument of a program: 128 KiB at most, and no NUL.
+    sql: str = Field(max_length=30_000, pattern=r"^[^\x00]*$")
 
 
 class Rows(Record):

@@ -1,10 +1,12 @@
 """What can be asked about, and what the history holds: lists, ready queries, judged forecasts."""
 
 import json
+import os
 import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
@@ -21,7 +23,6 @@ from forecasting.options import RentalOptions
 from networks.catalogue import family
 from networks.own_huggingface import named_configs
 from networks.own_model import traced_targets
-from networks.support import supported
 from pipelines.cli.node_types import node_type_rows
 from pipelines.cli.query import parameter, ready_queries
 from pipelines.service.contracts import (
@@ -33,6 +34,7 @@ from pipelines.service.contracts import (
     Support,
 )
 from pipelines.service.coverage import coverage
+from pipelines.support import supported
 from warehouse import limits, records
 from warehouse.child_process import bound
 from warehouse.history import PublishedHistory
@@ -41,6 +43,8 @@ from warehouse.records import BadInput
 
 MOST_ROWS = 10_000
 """Of an answer about the history; the rest is counted."""
+_LOOK_S = 0.02
+"""How often a statement of SQL is looked at."""
 
 
 def node_types() -> Rows:
@@ -116,19 +120,27 @@ def sql(statement: str) -> str:
     words = [sys.executable, "-m", "pipelines.cli.main", "sql", "--format", "json", "--", statement]
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         child = subprocess.Popen(
-            bound(words), cwd=CHECKOUT, stdin=subprocess.DEVNULL, stdout=out, stderr=errors
+            bound(words),
+            env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=errors,
         )
+        until_s = time.monotonic() + limits.ANSWER_S
         try:
-            code = child.wait(limits.ANSWER_S)
-        except subprocess.TimeoutExpired:
-            raise BadInput(f"the statement takes more than {limits.ANSWER_S:g} s") from None
+            while (code := child.poll()) is None and time.monotonic() < until_s:
+                if os.fstat(out.fileno()).st_size > limits.ANSWER_BYTES:
+                    break
+                time.sleep(_LOOK_S)
         finally:
             child.kill()
             child.wait()
-        if out.tell() > limits.ANSWER_BYTES:
+        if os.fstat(out.fileno()).st_size > limits.ANSWER_BYTES:
             raise BadInput(
                 f"the answer has more than {limits.ANSWER_BYTES >> 20} MiB; ask for less"
             )
+        if code is None:
+            raise BadInput(f"the statement takes more than {limits.ANSWER_S:g} s")
         for file in (out, errors):
             file.seek(0)
         if code:

@@ -1,7 +1,8 @@
 """The page at `/`: a template, a stylesheet, scripts; whatever it shows it asks of `/v1`."""
 
 from fastapi import FastAPI, Response
-from fastapi.responses import HTMLResponse
+from fastapi.responses import FileResponse, HTMLResponse
+from starlette.exceptions import HTTPException
 
 from pipelines.service.guard import FILES
 from reports.html import ASK_FILES, ask_page, policy
@@ -22,5 +23,7 @@ def add_page(app: FastAPI) -> None:
 
     @app.get(f"{FILES}/{{name}}", include_in_schema=False)
     async def file(name: str) -> Response:
+        if name not in ASK_FILES:
+            raise HTTPException(404, f"no file {name}")
         path, media_type = ASK_FILES[name]
-        return Response(path.read_bytes(), media_type=media_type, headers=_HEADERS)
+        return FileResponse(path, media_type=media_type, headers=_HEADERS)

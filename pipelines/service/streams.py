@@ -10,6 +10,7 @@ from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.exceptions import HTTPException
 
+from pipelines.cli.questions import Say
 from pipelines.service.admission import Admission
 from warehouse.records import BadInput, StepcastError
 
@@ -17,7 +18,6 @@ NDJSON = "application/x-ndjson"
 """Of answers whose lines are `{"progress": …}`, and at last `{"answer": …}` or `{"detail": …}`."""
 _ALIVE_S = 10.0
 """A line at least so often, so that nothing between takes the connection for dead."""
-Say = Callable[[str], None]
 
 
 async def respond(
