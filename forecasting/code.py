@@ -8,8 +8,8 @@ from pathlib import Path
 from networks import kept_graphs
 
 _ROOT = Path(__file__).parents[1]
-_ROOMS = ("models", "networks", "warehouse")
-"""What systems may import of this project."""
+_ROOMS = ("models", "warehouse")
+"""What systems may import of this project, beside networks, which `kept_graphs.digest` names."""
 _ROWS = ("forecasting/fits.py",)
 """What says which rows a fit sees, beside views."""
 _LIBRARIES = ("numpy", "numba", "polars", "scikit-learn", "scipy", "statsmodels", "xgboost")

@@ -15,7 +15,7 @@ from models.choice.limits import Minimize
 from models.choice.overheads import Overheads
 from profilers.record_file import fault
 from warehouse import limits
-from warehouse.fields import spelled_out
+from warehouse.fields import compiled_mode, spelled_out
 from warehouse.records import Backend, BadInput, Record
 
 Value = str | int | float
@@ -77,7 +77,7 @@ Several = Annotated[Value | tuple[Value, ...] | None, BeforeValidator(_values)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Mode = Annotated[
     Literal["default", "reduce-overhead"] | None,
-    BeforeValidator(lambda given: "default" if given is True else given or None),
+    BeforeValidator(lambda given: compiled_mode(given) or None),
 ]
 Counts = Annotated[Mapping[str, int], BeforeValidator(_counts)]
 Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]

@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 SEQUENCE_LENGTH = 128
@@ -64,9 +64,10 @@ def batch_of(model: Any, batch_size: int, words: int) -> Batch:
         return maker.words_alone()
     name = f"{type(model).__name__} {model.config.to_json_string()}"
     error: Exception | None = None
-    for place, batch in enumerate(maker.batches()):
-        if _taken.get(name) == place:
+    if name in _taken:
+        for batch in islice(maker.batches(), _taken[name], None):
             return batch
+    for place, batch in enumerate(maker.batches()):
         try:
             with torch.no_grad():
                 model(**batch)
@@ -307,8 +308,8 @@ class _Maker:
 
         found = Batch()
         n, words = self.batch_size, self.words
-        optional = ["bbox", "image_attention_mask"] if self.required or given else ["bbox"]
-        wanted = [*self.required, *(name for name in optional if name in self.taken)]
+        optional = (name for name in ("bbox", "image_attention_mask") if name in self.taken)
+        wanted = [*self.required, *optional]
         if self.config.is_encoder_decoder and "decoder_input_ids" in self.taken:
             wanted.append("decoder_input_ids")
         for name in wanted:
@@ -316,8 +317,6 @@ class _Maker:
                 continue
             if name.endswith("input_ids"):
                 found[name] = torch.ones(n, words, dtype=torch.long)
-            elif name.endswith("_mask") and (of := given.get(name.replace("_mask", "_values"))):
-                found[name] = torch.ones(of.shape)
             elif name == "image_attention_mask":
                 found[name] = torch.ones(n, words, 1, dtype=torch.long)
             elif name.endswith("attention_mask"):

@@ -182,7 +182,8 @@ def tracing(
             traced = _read_output(target, child, out, errors, timeout_s)
             if "graph" in traced and traced["reads"] is not None:
                 keep(name, json.dumps({**traced, "surroundings": surroundings_now}))
-                keep(f"{_TARGET}{name}", json.dumps({"target": target, "folder": str(folder)}))
+                if not target.startswith(PREFIX):
+                    keep(f"{_TARGET}{name}", json.dumps({"target": target, "folder": str(folder)}))
             return model_of(target, traced)
 
         yield model

@@ -31,6 +31,8 @@ def _beside(name: str) -> ModuleType:
 
 _MOST = 50_000
 """Of a training step: cells in a loop over a sequence have ten thousands, which take minutes."""
+HINT = "; `stepcast support` lists what is answered"
+"""Ends why a type of model has no answer."""
 _NAMED_AT, _NAMED_IN = 2, ("float32", "bfloat16")
 """Batch and precisions of the steps that tell a model from another."""
 _NEEDED = {
@@ -76,7 +78,7 @@ def _traced(request: Mapping[str, Any]) -> dict[str, Any]:
         try:
             traced = of_torch(made, target, batch_sizes, mode, precisions, of_config)
         except ValueError as error:
-            raise ValueError(f"{error}; `stepcast support` lists what is answered") from None
+            raise ValueError(f"{error}{HINT}") from None
         return {**traced, "class": _beside("own_huggingface").class_in_words(made[0])}
     function = _beside("own_function").UserFunction(target, folders, request["hidden"])
     made = without_values(function, batch_sizes[0], mode)

@@ -1,4 +1,4 @@
-"""Write networks/support.csv: which types of models of Hugging Face are answered, and why not.
+"""Write pipelines/support.csv: which types of models of Hugging Face are answered, and why not.
 
 Usage: python scripts/support.py [TYPE…]; without types, all of the installed transformers. A row
 is added, or replaced, as soon as its type has been asked; `--missing` asks those that have none,
@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from networks.support import FIELDS, TABLE, Support, supported
+from pipelines.support import FIELDS, TABLE, Support, supported
 
 LAYERS = 4
 """Of each kind that a config may have at most: a model's further layers are like its first."""
@@ -33,7 +33,7 @@ _ALONE = "of parameters alone"
 _NO_MODEL = ("is without a head", "its config makes no model")
 
 
-def ask(types: Sequence[str], cpu_s: int = CPU_S) -> Iterator[Support]:
+def ask(types: Sequence[str]) -> Iterator[Support]:
     """Yield what is answered about types, each in a child process."""
     program = _program()
     for model_type in types:
@@ -41,12 +41,12 @@ def ask(types: Sequence[str], cpu_s: int = CPU_S) -> Iterator[Support]:
         child = os.fork()
         if not child:
             os.close(read)
-            _in_child(model_type, write, cpu_s, program)
+            _in_child(model_type, write, program)
         os.close(write)
         with os.fdopen(read) as file:
             text = file.read()
         os.waitpid(child, 0)
-        ended = {"reason": f"nothing came of it in {cpu_s} s of a processor and 8 GiB"}
+        ended = {"reason": f"nothing came of it in {CPU_S} s of a processor and 8 GiB"}
         yield Support.of({"type": model_type, **(json.loads(text) if text else ended)})
 
 
@@ -72,11 +72,11 @@ def _program() -> Any:
     return program
 
 
-def _in_child(model_type: str, write: int, cpu_s: int, program: Any) -> None:
+def _in_child(model_type: str, write: int, program: Any) -> None:
     """Write what is answered about a type, as JSON, and end."""
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 1))
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
-    signal.alarm(30 * cpu_s)
+    signal.alarm(30 * CPU_S)
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)
     os.dup2(silent, 2)
@@ -94,6 +94,7 @@ def _asked(model_type: str, program: Any, most_layers: int | None = LAYERS) -> d
     started = time.process_time()
     hugging, target = program._beside("own_huggingface"), f"hf:{model_type}"  # noqa: SLF001
     known: dict[str, Any] = {}
+    refused = None
     with (
         _few_layers(hugging, known, most_layers),
         _counting(program._beside("gpu_trace"), known),  # noqa: SLF001
@@ -110,11 +111,12 @@ def _asked(model_type: str, program: Any, most_layers: int | None = LAYERS) -> d
                 }
             )
         except ValueError as error:
-            reason = str(error).removeprefix(f"{target}: ")
-            is_model = not any(words in reason for words in _NO_MODEL)
-            if most_layers is not None and known.get("layers") != "default":
-                return _asked(model_type, program, None)
-            return {"model": is_model, "reason": reason, **_public(known)}
+            refused = str(error).removeprefix(f"{target}: ").removesuffix(program.HINT)
+    if refused is not None:
+        if most_layers is not None and known.get("layers") != "default":
+            return _asked(model_type, program, None)
+        is_model = not any(words in refused for words in _NO_MODEL)
+        return {"model": is_model, "reason": refused, **_public(known)}
     step = traced["gpu_steps"][f"{BATCH_SIZE} float32"]
     fields = {"trained": traced["class"], **_public(known)}
     fields["seconds"] = round(time.process_time() - started, 1)

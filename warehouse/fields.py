@@ -56,7 +56,8 @@ def spelled_out(precision: object) -> object:
     return _PRECISIONS.get(name, name)
 
 
-def _mode(compiled: object) -> object:
+def compiled_mode(compiled: object) -> object:
+    """Return the mode of torch.compile; true is the default one, False is none."""
     return "default" if compiled in (True, "true") else compiled or False
 
 
@@ -72,7 +73,7 @@ Passes = Annotated[int, Field(ge=1, le=limits.PASSES)]
 """Forward passes whose gradients are added in a step."""
 Words = Annotated[int, Field(ge=1, le=limits.WORDS)]
 """The length of a sample of text."""
-Compiled = Annotated[records.Compiled, BeforeValidator(_mode)]
+Compiled = Annotated[records.Compiled, BeforeValidator(compiled_mode)]
 """As in `TrainingWorkload`; true: in the default mode."""
 
 

@@ -72,9 +72,9 @@ def support(
     import polars as pl
 
     import networks
-    from networks.support import share_answered, supported
+    from pipelines.support import share_answered, supported
 
-    known = supported()
+    figures = ("layers", "seconds", "operators", "uncounted", "deviation")
     rows: list[dict[str, Any]] = [
         {"name": name, "of": framework, "answered": "yes"}
         | {"detail": f"images of {networks.minimum_image_size(name, framework)} px or more"}
@@ -83,25 +83,21 @@ def support(
     ]
     rows += [
         {"name": each.type, "of": "hf", "answered": each.answer, "detail": each.detail}
-        for each in known.values()
+        | {name: getattr(each, name) for name in figures}
+        for each in supported().values()
     ]
+    frame = pl.DataFrame(rows, infer_schema_length=None)
     if types:
         from warehouse.records import BadInput
 
         wanted = {name.removeprefix("hf:") for name in types}
-        if unknown := wanted - {row["name"] for row in rows}:
+        if unknown := wanted - set(frame["name"]):
             raise BadInput(
                 f"{min(unknown)}: no network, and no type of Hugging Face that was asked about; "
                 "`stepcast support` lists all"
             )
-        rows = [row for row in rows if row["name"] in wanted]
-    if form != "table":
-        figures = ("layers", "seconds", "operators", "uncounted", "deviation")
-        none = dict.fromkeys(figures)
-        for row in rows:
-            asked = known.get(row["name"]) if row["of"] == "hf" else None
-            row |= {name: getattr(asked, name) for name in figures} if asked else none
-    print_frame(pl.DataFrame(rows, infer_schema_length=None), form)
+        frame = frame.filter(pl.col("name").is_in(wanted))
+    print_frame(frame.drop(figures) if form == "table" else frame, form)
     if form == "table" and not types:
         print_text(f"{100 * share_answered():.0f} % of the types that make a model are answered.")
 

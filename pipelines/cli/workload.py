@@ -316,9 +316,10 @@ def target_as_trained(target: str | None, said: Mapping[str, object]) -> str | N
 
 def _recipe(target: str, recipe: Mapping[str, object]) -> dict[str, object]:
     """Return options of how a target is trained, with the precision of weights where it is said."""
-    weights = Target.of(target).weights if target.startswith(PREFIX) else ""
-    alone = weights and not Target.of(target).lora
-    return {**recipe, **({"precision": f"{weights}-true"} if alone else {})}
+    asked = Target.of(target) if target.startswith(PREFIX) else None
+    if asked is None or not asked.weights or asked.lora:
+        return dict(recipe)
+    return {**recipe, "precision": f"{asked.weights}-true"}
 
 
 def as_asked(target: str) -> str:

@@ -7,7 +7,7 @@ with the host, and deleting the namespaces deletes every link and queue in them.
 import fcntl
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -166,10 +166,11 @@ def allow_congestion_control(name: str) -> Iterator[None]:
     Raises:
         ProbeFailed: the kernel does not have the algorithm, or does not let its list be changed.
     """
-    with ALLOWED.open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        before = lock.read()
+    with ExitStack() as stack:
         try:
+            lock = stack.enter_context(ALLOWED.open())
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            before = lock.read()
             ALLOWED.write_text(f"{before.strip()} {name}")
         except OSError as error:
             raise ProbeFailed(

@@ -220,7 +220,6 @@ _NOT_SENT = (
     exceptions.EndpointConnectionError,
     exceptions.ProxyConnectionError,
 )
-_THROTTLED_ATTEMPTS, _THROTTLED_PAUSE_S = 5, 1.0
 _AT_ONCE = 100
 """Ids of one request; AWS takes 200 in a filter."""
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from networks.support import Support, share_answered, supported
+from pipelines.support import Support, share_answered, supported
 from tests.exhaustive import exhaustive
 from warehouse.home import CHECKOUT
 
