@@ -90,9 +90,9 @@ def kept_names(beginning: str) -> list[str]:
 
 @cache
 def digest() -> str:
-    """Return what names the files of this package and the releases of the frameworks."""
+    """Return what names the modules of this package and the releases of the frameworks."""
     content = sha256()
-    for path in sorted(Path(__file__).parent.glob("*.*")):
+    for path in sorted(Path(__file__).parent.glob("*.py")):
         content.update(f"{path.name}\n".encode() + path.read_bytes())
     for line in _releases():
         content.update(line.encode())

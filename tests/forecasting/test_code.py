@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from forecasting import code
+from networks import kept_graphs
 from warehouse.home import CHECKOUT
 
 
@@ -15,6 +16,7 @@ from warehouse.home import CHECKOUT
         ("models/srift/latency.py", True),
         ("models/predictddl/embedders/digits.safetensors", True),
         ("networks/pytorch_graph.py", True),
+        ("networks/figures.csv", False),
         ("warehouse/views/01_visible.sql", True),
         ("forecasting/fits.py", True),
         ("forecasting/study_checks.py", False),
@@ -26,6 +28,8 @@ def test_what_systems_use_changes_the_digest(
     for room in ("models", "networks", "warehouse", "forecasting"):
         shutil.copytree(CHECKOUT / room, tmp_path / room, ignore=lambda *_: ["__pycache__"])
     monkeypatch.setattr(code, "_ROOT", tmp_path)
+    monkeypatch.setattr(kept_graphs, "__file__", str(tmp_path / "networks" / "kept_graphs.py"))
+    monkeypatch.setattr(kept_graphs, "digest", kept_graphs.digest.__wrapped__)
     before = code.code_digest.__wrapped__()
     assert before.startswith("code:")
     with (tmp_path / file).open("ab") as out:
