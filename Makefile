@@ -41,7 +41,7 @@ else
 	$(BIN)/pytest $(PYTEST)
 endif
 
-test-all: setup ## run all tests: every page followed, kills by the hundred, every format fuzzed
+test-all: setup ## run all tests: kills by the hundred, every format fuzzed
 	STEPCAST_MOMENTS=100 $(BIN)/pytest -m "not cluster" --hypothesis-profile other $(TWO_CORES)
 	$(BIN)/pytest -m cluster
 

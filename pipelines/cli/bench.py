@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def bench(
     name: Annotated[
         str | None,
-        typer.Argument(help="gpu, history, predict, simulator or sweep; else all are told."),
+        typer.Argument(help="gpu, history or simulator; else all are told."),
     ] = None,
     sizes: Annotated[
         list[str] | None, typer.Option("--set", help="SIZE=NUMBER; may be given again.")

@@ -4,10 +4,13 @@ from collections.abc import Mapping, Sequence
 
 _BENCHES = {
     "ceer": "lab/ceer.md",
+    "fleet": "docs/drift.md",
     "ingest": "docs/scale.md",
     "optimizer": "lab/srift.md",
+    "predict": "docs/predict.md",
     "predictddl": "lab/predictddl.md",
     "readers": "docs/readers.md",
+    "sweep": "docs/scale.md",
 }
 REMOVED: Mapping[str, str] = {
     "papers": "`stepcast report studies`, of a folder of study files",

@@ -98,6 +98,12 @@ def test_a_copied_home_knows_nothing_of_the_owners(
     assert owner.is_living(name)
 
 
+@pytest.mark.parametrize("name", ["docker-1-1-0-worker0", "stepcast-notes", "stepcast-1-1-0-run"])
+def test_names_of_others_are_left_alone(home: Path, name: str) -> None:
+    owner.token()
+    assert not owner.is_orphan(name)
+
+
 def test_files_of_a_killed_process_are_swept_and_it_stays_known(home: Path) -> None:
     prefix, own_folder = made_by_a_killed_process(), owner.folder()
     (own_folder / "job-2").mkdir()
@@ -160,6 +166,15 @@ def test_a_damaged_number_is_told(home: Path) -> None:
     (home / "run" / "token").write_text("x/../y")
     with pytest.raises(BadInput, match=r"12 hexadecimal digits, found 'x/\.\./y'"):
         owner.new_prefix()
+
+
+def test_a_link_in_the_place_of_the_number_is_not_followed(home: Path, tmp_path: Path) -> None:
+    owner.token()
+    (home / "run" / "token").unlink()
+    (home / "run" / "token").symlink_to(tmp_path / "target")
+    with pytest.raises(BadInput, match="token"):
+        owner.new_prefix()
+    assert not (tmp_path / "target").exists()
 
 
 LEFT_SOMETHING = """

@@ -21,7 +21,7 @@ from profilers.prices.aws import client
 from profilers.renting import access
 from profilers.renting.access import Access, close_accesses, open_access, own_address
 from profilers.renting.aws import Ec2
-from profilers.renting.book import Book
+from profilers.renting.book import AccessIntent, Book
 from profilers.renting.reaper import reap, settle_dead
 from tests.profilers.renting import served as standing_in
 from tests.profilers.renting.children import children
@@ -184,7 +184,7 @@ from profilers.clusters import owner
 from profilers.clusters.fleet import Launch
 from profilers.renting.access import close_accesses, open_access
 from profilers.renting.aws import Ec2
-from profilers.renting.book import Book
+from profilers.renting.book import AccessIntent, Book
 how = Launch.model_validate_json(sys.argv[1])
 provider, book = Ec2("us-east-1"), Book()
 provider.tagged_access("none")
@@ -229,6 +229,12 @@ def test_what_a_living_process_has_made_stays(cloud: Cloud, home: Path) -> None:
     assert there(cloud) == {name}
 
 
+def test_a_whole_one_is_written_down_as_such(cloud: Cloud, tmp_path: Path) -> None:
+    opened(cloud, tmp_path / "rented")
+    entries = Book(tmp_path / "rented").read().all
+    assert [entry.is_made for entry in entries if isinstance(entry, AccessIntent)] == [False, True]
+
+
 @pytest.fixture
 def answering() -> Iterator[HTTPServer]:
     """A server that says what `said` of it is."""
@@ -262,3 +268,16 @@ def test_the_address_of_the_caller_is_asked_for(
     else:
         with pytest.raises(ProbeFailed, match=r"does not say from which .*, as `ssh_from`"):
             own_address()
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="ssh_from"):
+        Launch(region=REGION, image="a", subnet="s", ssh_from="0.0.0.0/0")
+
+
+def test_without_public_addresses_the_caller_says_its_own() -> None:
+    private: dict[str, Any] = {"region": REGION, "image": "a", "subnet": "s", "public": False}
+    with pytest.raises(ValueError, match="say in `ssh_from` which address"):
+        Launch(**private)
+    assert Launch(**private, ssh_from=CALLER).ssh_from == CALLER
+    assert Launch(**private, security_groups=("sg-1",)).ssh_from is None

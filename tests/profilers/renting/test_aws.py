@@ -12,7 +12,7 @@ from botocore.stub import Stubber
 
 from profilers.clusters.fleet import Launch, Volume
 from profilers.renting import aws
-from profilers.renting.aws import Ec2, launch
+from profilers.renting.aws import Ec2, answered_at, launch
 from profilers.renting.book import LaunchIntent
 from profilers.renting.provider import NoCapacity, OutcomeUnknown
 from warehouse.records import ProbeFailed
@@ -231,11 +231,18 @@ def test_host_keys_are_those_that_were_printed_for_this_launch() -> None:
     assert aws.host_keys(console, "t0") == (key,)
     assert aws.host_keys(console + f"{aws.MARKER} t0 {key}", "t0") == (key,)
     assert aws.host_keys(console, "t") == ()
+    assert aws.host_keys(f"{aws.MARKER} t0 ssh-ed25519 {'A' * 40}", "t0") == ()  # half of a key
 
 
 def volume(size_gb: int, *, goes: bool = True) -> dict[str, Any]:
     attached = {"InstanceId": "i-1", "DeleteOnTermination": goes}
     return {"VolumeId": "vol-1", "Size": size_gb, "Attachments": [attached]}
+
+
+def test_volumes_that_were_reckoned_with_pass(ec2: Ec2, api: Stubber) -> None:
+    wanted = [{"Name": "attachment.instance-id", "Values": ["i-1"]}]
+    api.add_response("describe_volumes", {"Volumes": [volume(60), volume(40)]}, {"Filters": wanted})
+    ec2.check_volumes(["i-1"])
 
 
 @pytest.mark.parametrize(
@@ -251,3 +258,8 @@ def test_other_volumes_are_refused(
     api.add_response("describe_volumes", {"Volumes": volumes})
     with pytest.raises(ProbeFailed, match=why):
         ec2.check_volumes(["i-1"])
+
+
+@pytest.mark.parametrize("date", ["", "soon", "Thu, 26 Nov 2026 12:30:00"])
+def test_a_date_that_is_none_tells_no_time(date: str) -> None:
+    assert answered_at(date) is None
