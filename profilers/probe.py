@@ -269,8 +269,8 @@ def _finished_run(
 
     Its config has how it was measured, facts of the cluster, how fast the host was (`gauge_us`, and
     `host_gflops` where nodes have steady cores), and what its nodes cost an hour (`usd_per_hour`):
-    as they are rented, else where their types declare it. The cost of a run on rented nodes is that of its own seconds; what they cost before
-    and after is in query bill.
+    as they are rented, else where their types declare it. The cost of a run on rented nodes is that
+    of its own seconds; what they cost before and after is in query bill.
 
     Raises:
         ProbeFailed: the cores of a run that did not fail were not steady.
