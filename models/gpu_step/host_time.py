@@ -12,7 +12,7 @@ Source: Hafeez, Gandhi, Ceer, section III (medians of processor operations); our
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import exp, log
 from statistics import median
 
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from models.gpu_step.operators import PRODUCTS, Work
 from models.gpu_step.queues import varied_us
+from profilers.clusters.node_types import node_types
 
 RELATIVE: Mapping[str, float] = {
     "product": 2.0,
@@ -72,10 +73,28 @@ class HostTime:
 
 @dataclass(frozen=True)
 class HostClasses:
-    """Hosts of public steps: times of one, and how many times as long others take, by source."""
+    """Hosts of public steps: times of one, and how many times as long others take, by source.
+
+    `measured`: hosts that were measured, by node type. No source names its processor.
+    """
 
     times: HostTime
     slowness: Mapping[str, float]
+    measured: Mapping[str, HostTime] = field(default_factory=dict)
+
+    def of_node(self, node_type: str) -> tuple[HostTime, str]:
+        """Return the host of a node type, and what it rests on.
+
+        That is `measured` of it, else of another type with its `processor`, else the middle one of
+        the `public` steps.
+        """
+        if node_type in self.measured:
+            return self.measured[node_type], "measured"
+        processor = processor_of(node_type)
+        for name, host in self.measured.items():
+            if processor is not None and processor_of(name) == processor:
+                return host, "processor"
+        return self.middle, "public"
 
     def of(self, source: str) -> HostTime:
         """Return the host of a source; of one that says nothing of hosts the middle one."""
@@ -106,6 +125,12 @@ class HostClasses:
     def _slowed(self, times: float) -> HostTime:
         by_kind = {kind: times * us for kind, us in self.times.by_kind.items()}
         return HostTime(by_kind, times * self.times.step_us)
+
+
+def processor_of(node_type: str) -> str | None:
+    """Return the name of a node type's processor; None: nobody told."""
+    kind = node_types().get(node_type)
+    return None if kind is None else kind.processor
 
 
 def _kind(work: Work) -> str:

@@ -28,7 +28,7 @@ from models.gpu_step.data_parallel import (
 from models.gpu_step.dataflow import breaking_calls
 from models.gpu_step.device import Device, boards, device_of_node
 from models.gpu_step.fusion import compiled
-from models.gpu_step.host_time import HostTime
+from models.gpu_step.host_time import HostClasses
 from models.gpu_step.judged_steps import PastErrors, simulated
 from models.gpu_step.measurements import Measurements
 from models.gpu_step.memory import Memory, peak_memory
@@ -154,14 +154,12 @@ class StepForecaster:
     def __init__(
         self,
         times: OwnTimes,
-        host: HostTime,
+        hosts: HostClasses,
         timed: TimedKinds,
-        hosts: Mapping[str, HostTime],
         parallel: Parallel,
     ) -> None:
         """Take what was fitted, as `models.gpu_step.system.GpuStepModel` does."""
-        self._times, self._host, self._timed = times, host, timed
-        self._hosts, self._parallel = hosts, parallel
+        self._times, self._hosts, self._timed, self._parallel = times, hosts, timed, parallel
         self._known: OrderedDict[tuple[TrainingWorkload, StepKey], TimedWork] = OrderedDict()
         self._last: tuple[Scenario, StepForecast] | None = None
 
@@ -212,7 +210,7 @@ class StepForecaster:
             us = timed.us[boards().index(gpu_of(scenario))]
             spent = us * timed.work.calls
             total = float(spent.sum())
-            step = simulated(timed.work, us, self._hosts.get(name, self._host))
+            step = simulated(timed.work, us, self._hosts.of_node(name)[0])
             optimizer_us = float(spent[timed.work.first_of_optimizer :].sum())
             timed.alone[name] = AloneStep(
                 step=step,
@@ -286,7 +284,7 @@ class StepForecaster:
     ) -> Mapping[str, Any]:
         """Return memory of another step of one GPU, and the share by which this one is longer."""
         device = gpu_of(scenario)
-        host = self._hosts.get(node_type_of(scenario), self._host)
+        host, _ = self._hosts.of_node(node_type_of(scenario))
         step = simulated(other.work, other.us[boards().index(device)], host)
         memory = memory_of(scenario, trace)
         return {

@@ -24,7 +24,7 @@ import polars as pl
 
 from models.gpu_step import gpu_time, own_traces
 from models.gpu_step.device import Device, boards, device_of_node
-from models.gpu_step.host_time import HostClasses, HostTime, measured_hosts
+from models.gpu_step.host_time import HostClasses, HostTime, measured_hosts, processor_of
 from models.gpu_step.judged_steps import (
     UNKNOWN_WIDTH,
     JudgedCase,
@@ -80,7 +80,6 @@ class GpuStepModel:
         classes: HostClasses,
         past: Mapping[str, PastErrors],
         timed: TimedKinds,
-        hosts: Mapping[str, HostTime],
         parallel: Parallel,
         judged: Sequence[JudgedCase] = (),
         traces: Traces = MappingProxyType({}),
@@ -89,18 +88,17 @@ class GpuStepModel:
 
         Args:
             times: of operators.
-            classes: of hosts, as public steps tell them.
+            classes: of hosts, as public steps tell them, and those that were measured.
             past: errors of networks on `timed` devices, and of devices known by data sheet.
             timed: where operators of each kind were timed.
-            hosts: those that were measured, by node type; others are the middle of `classes`.
             parallel: of several GPUs.
             judged: the cases behind `past`.
             traces: of one's own, by device.
         """
         self.judged, self._traces, self._own_kinds = judged, traces, timed_kinds(times.timings)
         self._times, self._classes, self._past, self._timed = times, classes, past, timed
-        self._hosts, self._parallel = hosts, parallel
-        self._steps = StepForecaster(times, classes.middle, timed, hosts, parallel)
+        self._parallel = parallel
+        self._steps = StepForecaster(times, classes, timed, parallel)
 
     def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
         """Return the seconds of a step, with an interval."""
@@ -119,7 +117,7 @@ class GpuStepModel:
     def _with_hosts(self, scenario: Scenario) -> tuple[float, float]:
         """Return how many times as long a step takes with the fastest and the slowest host."""
         step = self._steps.step(scenario).alone
-        if node_type_of(scenario) in self._hosts:
+        if self._classes.of_node(node_type_of(scenario))[1] != "public":
             return 1.0, 1.0
         return self._classes.spread_of(step.host_us, step.gpu_us)
 
@@ -133,8 +131,8 @@ class GpuStepModel:
         takes longer, `most_gpus_judged` together anywhere, `exchange_s` of all collectives (None:
         there are none),
         how wrong scaling was of sources that were left out (`scaling_percent`, `scaling_n`),
-        whether that host is one of the node type that was `measured` or the one of the `public`
-        steps (`host_rests_on`), how many times as long a step takes with the `fastest_host` and
+        what that host rests on (`host_rests_on`, as `HostClasses.of_node` says) and the name of its
+        `processor`, how many times as long a step takes with the `fastest_host` and
         the `slowest_host` of these, `idle_share` of the other,
         `free_batch_size` (to which batches at least cost nothing, where the host binds),
         `peak_bytes` that PyTorch allocates, `needed_bytes` with fragmentation and context
@@ -187,7 +185,8 @@ class GpuStepModel:
             "product_flops": sum(flops.values()),
             "peak_flops_per_s": device.peak.get(computed_in, device.peak["float32"]),
             "peak_Bps": device.bandwidth,
-            "host_rests_on": "measured" if node_type_of(scenario) in self._hosts else "public",
+            "host_rests_on": self._classes.of_node(node_type_of(scenario))[1],
+            "processor": processor_of(node_type_of(scenario)),
             "fastest_host": fastest,
             "slowest_host": slowest,
             "idle_share": step.idle_share,
@@ -228,7 +227,6 @@ class GpuStepModel:
             "past": {name: asdict(errors) for name, errors in self._past.items()},
             "timed": self._timed,
             "timed_nodes": self._timed_nodes(),
-            "hosts": {name: asdict(host) for name, host in self._hosts.items()},
             "parallel": self._parallel.fields(),
             "judged": [list(asdict(case).values()) for case in self.judged],
             "traces": self._traces,
@@ -242,10 +240,13 @@ class GpuStepModel:
         classes = fields["classes"]
         return cls(
             OwnTimes.of(fields["times"]),
-            HostClasses(HostTime(**classes["times"]), classes["slowness"]),
+            HostClasses(
+                HostTime(**classes["times"]),
+                classes["slowness"],
+                {name: HostTime(**host) for name, host in classes["measured"].items()},
+            ),
             {name: PastErrors(**errors) for name, errors in fields["past"].items()},
             fields["timed"],
-            {name: HostTime(**host) for name, host in fields["hosts"].items()},
             Parallel.of(fields["parallel"]),
             [JudgedCase(*case) for case in fields["judged"]],
             fields["traces"],
@@ -315,7 +316,8 @@ def fit_model(
     if not measured.timings or not measured.steps:
         raise BadInput("public measurements lack steps of a GPU; `stepcast load public`")
     times = gpu_time.fit(measured.timings, measured.both_layouts)
-    classes = fit_hosts((*measured.steps, *measured.elsewhere), times)
+    of_public = fit_hosts((*measured.steps, *measured.elsewhere), times)
+    classes = replace(of_public, measured=dict(hosts))
     families = [JudgedCase.of(judged, "family") for judged in judged_groups(measured)]
     families += [
         JudgedCase.of(judged, "source")
@@ -331,7 +333,7 @@ def fit_model(
         sources.setdefault(trace.device.name, []).append(trace.source)
     cases = [*families, *devices]
     corrected = OwnTimes(times, own)
-    return GpuStepModel(corrected, classes, past, timed, hosts, parallel, cases, sources)
+    return GpuStepModel(corrected, classes, past, timed, parallel, cases, sources)
 
 
 def _is_frozen(step: GpuStep) -> bool:

@@ -26,7 +26,9 @@ _GIB = 2**30
 _RESTS_ON = {"public": "public data", "data sheet": "its data sheet and public data"}
 _HOSTS = {
     "measured": "of this node type, measured by probe inventory or a trace",
-    "public": "the middle one of those of public steps (probe inventory measures yours)",
+    "processor": "measured on another node type with this processor",
+    "public": "the middle one of public steps, which name no processor "
+    "(probe inventory measures yours)",
 }
 _SAMPLES = 1_000_000
 """Of which the cost is shown where no epoch is told."""
@@ -277,8 +279,13 @@ def _hosts(forecasts: Sequence[ScenarioForecast]) -> Iterator[str]:
             forecast for forecast in forecasts if _detail(forecast)["host_rests_on"] == rests
         ]
         if matching:
-            types = dict.fromkeys(forecast.scenario.nodes[0].node_type for forecast in matching)
+            types = dict.fromkeys(map(_node_type_and_processor, matching))
             yield f"Host of {', '.join(types)}: {words}."
+
+
+def _node_type_and_processor(forecast: ScenarioForecast) -> str:
+    name, processor = forecast.scenario.nodes[0].node_type, _detail(forecast).get("processor")
+    return name if processor is None else f"{name} ({processor})"
 
 
 def _explained(forecast: ScenarioForecast) -> Iterator[str]:

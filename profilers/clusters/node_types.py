@@ -30,6 +30,7 @@ class NodeType(Record):
     driver gives each of its GPUs, `gpus` how many it has, and `gpu_link` what joins them.
     `memory_gib` and `vcpus` (virtual processors): of the machine, as its provider says; nothing
     enforces them. `efa`: it has the Elastic Fabric Adapter of EC2, over which NCCL needs no TCP.
+    `processor`: its name, of the machine; hosts with the same one issue steps alike.
 
     With a single inter-op thread, chance at start-up decides whether a gradient is sent at once or
     behind the rest of the backward pass, and starts of one job differ by a tenth in throughput;
@@ -50,6 +51,7 @@ class NodeType(Record):
     memory_gib: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     vcpus: int | None = Field(default=None, ge=1)
     efa: bool = False
+    processor: str | None = Field(default=None, min_length=1)
 
 
 GPU = "gpu."

@@ -1,10 +1,13 @@
 """Host time: a launch and a step, from steps that wait for the host."""
 
+from dataclasses import replace
+
 import pytest
 
 from models.gpu_step import host_time
-from models.gpu_step.host_time import RELATIVE, StepTiming, measured_hosts
+from models.gpu_step.host_time import RELATIVE, HostTime, StepTiming, measured_hosts, processor_of
 from models.gpu_step.operators import Work
+from profilers.clusters.node_types import shipped_node_types
 from tests.models.gpu_step.public import inventory_tables
 
 
@@ -67,3 +70,23 @@ def test_a_measured_host_has_a_time_for_each_kind() -> None:
     for (kind, name), us in issued.items():
         assert host.issue_us(Work(kind, name, "float32", 0, 0)) == pytest.approx(us)  # type: ignore[arg-type]
     assert host.once_us(10) == pytest.approx(100 + 10 * 2)
+
+
+def test_a_measured_host_stands_for_node_types_with_its_processor() -> None:
+    own, middle = HostTime(RELATIVE, 5.0), host_time.fit([_step(500), _step(2000)])
+    hosts = replace(middle, measured={"g6.2xlarge": own})
+    rests_on = {name: hosts.of_node(name)[1] for name in ("g6.2xlarge", "p5.48xlarge", "g5.xlarge")}
+    assert [*rests_on.values()] == ["measured", "processor", "public"]
+    assert hosts.of_node("g6e.xlarge")[0] == own
+    # Nobody tells the processor of a node type of one's own: two of these are not alike.
+    unknown = replace(middle, measured={"gpu.l4": own})
+    assert unknown.of_node("gpu.t4") == (middle.middle, "public")
+
+
+def test_gpu_instances_of_ec2_have_their_processors() -> None:
+    rented = [
+        name for name, kind in shipped_node_types().items() if kind.vcpus is None and kind.gpu
+    ]
+    assert all((processor_of(name) is None) == name.startswith("gpu.") for name in rented)
+    assert processor_of("g4dn.metal") == "Intel Xeon 8259CL"
+    assert processor_of("p5e.48xlarge") == "AMD EPYC 7R13" != processor_of("p5en.48xlarge")

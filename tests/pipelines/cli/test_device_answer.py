@@ -206,9 +206,14 @@ def test_what_a_step_loses_beside_gpu_and_host_is_told(capsys: pytest.CaptureFix
 
 def test_it_says_whose_host_issues_steps(capsys: pytest.CaptureFixture[str]) -> None:
     assert (
-        "Host of gpu.mine: the middle one of those of public steps (probe inventory measures "
-        "yours)."
+        "Host of gpu.mine: the middle one of public steps, which name no processor "
+        "(probe inventory measures yours)."
     ) in lines(forecast(), capsys)
+    alike = lines(forecast(host_rests_on="processor", processor="AMD EPYC 7R13"), capsys)
+    assert (
+        "Host of gpu.mine (AMD EPYC 7R13): measured on another node type with this processor."
+        in alike
+    )
     measured = lines(forecast(host_rests_on="measured"), capsys)
     assert (
         "Host of gpu.mine: of this node type, measured by probe inventory or a trace." in measured
