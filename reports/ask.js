@@ -52,7 +52,6 @@ const gib = (bytes) => (bytes === null || bytes === undefined ? "—" : `${figur
 const percent = (share, digits = 2) => (share === null || share === undefined ? "—" : `${figure(100 * share, digits)} %`);
 const chance = (share) => (share === null ? "—" : share <= 0 ? "0 %" : `≤ ${figure(100 * share, 2)} %`);
 const nodesOf = (way) => way.nodes.replace(/@[^ +]+| (on demand|spot)$/g, "").replace(/(^|\+ )(\d+) /g, "$1$2 × ");
-const pastOf = (way) => /([\d.]+) %, n = (\d+)/.exec(way.past_errors ?? "");
 function amountOf(text) {
   const found = /^([\d.,\s_]+)\s*(k|thousand|m|million|b|bn|billion)?$/i.exec(text.trim());
   if (!found) return NaN;
@@ -137,6 +136,7 @@ async function fill(place, words, make) {
 }
 // The question: fields of the form, which are those of the address.
 const state = { support: null, types: [], answers: [], config: null, open: null, compared: new Set() };
+let shown = null; // of the answer: all its ways, the choice, words of a sample, the question
 const form = $("question"), sortBy = { column: "cost", down: false };
 const fields = () => [...new Set([...form.elements].map((each) => each.name).filter(Boolean))];
 const value = (name) => form.elements[name]?.value.trim() ?? "";
@@ -251,38 +251,30 @@ function working(text, control) {
   $("status").replaceChildren(spinner(), `${text} … `, button("Cancel", stop));
 }
 // The answer: headline, plot, cards, table; a row opens.
-const ways = () => state.answers.flatMap(({ answer, body }, place) =>
-  answer.candidates.map((way) => ({ ...way, answer, body, id: `${place}:${way.key}`, batch: body.batch_size })));
-const out = () => state.answers.flatMap(({ answer }) => answer.out_of_memory);
-function choiceOf(all) {
-  const chosen = state.answers.map(({ answer }, place) => answer.choice && `${place}:${answer.choice.key}`);
-  const found = all.filter((way) => chosen.includes(way.id));
-  const by = state.answers[0].body.minimize === "time" ? "time_s" : "cost_usd";
-  return found.sort((a, b) => a[by].value - b[by].value)[0] ?? null;
-}
 function draw() {
-  const all = ways(), best = choiceOf(all), { answer, body } = state.answers[0];
-  const words = answer.question.sequence_length;
+  const { answer, body } = state.answers[0], by = body.minimize === "time" ? "time_s" : "cost_usd";
+  const all = state.answers.flatMap(({ answer, body }, place) =>
+    answer.candidates.map((way) => ({ ...way, answer, body, id: `${place}:${way.key}`, batch: body.batch_size })));
+  const best = ordered(all.filter((way) => way.key === way.answer.choice?.key), (way) => way[by].value)[0] ?? null;
+  shown = { all, best, body, words: answer.question.sequence_length };
   const missing = state.answers.reduce((sum, each) => sum + each.answer.coverage.asked - each.answer.coverage.forecast, 0);
   about(answer);
-  const parts = [headline(all, best, body, missing, answer)];
+  const parts = [headline(missing, answer)];
   if (all.length) {
     const figureBox = el("div", { class: "plot-box" });
-    parts.push(el("div", { class: "first-row" }, figureBox, cards(best, answer)));
-    drawWhenSized(figureBox, (width) => front(all, best, body, width));
-    parts.push(el("div", { id: "side-by-side" }), table(all, best, words, body));
+    parts.push(el("div", { class: "first-row" }, figureBox, cards(best, answer)), el("div", { id: "side-by-side" }), table());
+    drawWhenSized(figureBox, front);
   }
-  if (missing) parts.push(withoutForecast());
-  parts.push(tools(all, body));
-  $("answer").replaceChildren(...parts);
-  if (all.length) sideBySide(all, words);
+  $("answer").replaceChildren(...[...parts, missing && withoutForecast(), tools()].filter(Boolean));
+  if (all.length) sideBySide();
 }
 function about(answer) {
   const day = answer.prices.map((price) => price.observed_at).sort().at(-1)?.slice(0, 10);
   const region = answer.prices.find((price) => price.region)?.region;
   $("about").textContent = [region && `prices of ${region}`, day && `of ${day}`].filter(Boolean).join(" ");
 }
-function headline(all, best, body, missing, answer) {
+function headline(missing, answer) {
+  const { all, best, body } = shown;
   const none = missing ? ` ${group.format(missing)} ways have no forecast.` : "";
   if (!best) {
     const relaxed = state.answers.flatMap((each) => each.answer.relaxations);
@@ -313,7 +305,7 @@ function cards(best, answer) {
     const { low, high } = best.time_s;
     made.push(card(risk().title, chance(best[risk().field]),
       p(high === null ? "Nothing says how long it may take." : `9 of 10 such jobs end within ${time(low)} to ${time(high)}.`)));
-    if (best.memory_bytes) made.push(card("Memory of a GPU", `${figure(best.needed_bytes / GIB)} of ${gib(best.memory_bytes)}`, memoryBar(best, detailOf(best))));
+    if (best.memory_bytes) made.push(card("Memory of a GPU", `${figure(best.needed_bytes / GIB)} of ${gib(best.memory_bytes)}`, memoryBar(best)));
   }
   const measure = answer.measurements[0];
   if (measure) made.push(card("What would change it", `${figure(measure.minutes, 2)} min, ${dollars(measure.usd)}`,
@@ -321,7 +313,6 @@ function cards(best, answer) {
       answer.question.minimize === "cost" ? `, and saves ${dollars(measure.saving)} in the mean.` : ".")));
   return el("div", { class: "cards" }, made);
 }
-const detailOf = (way) => forecastOf(way)?.detail ?? null;
 const forecastOf = (way) => way.forecast ?? way.answer.forecasts.find((each) => each.scenario_id === way.scenario_id && each.system === way.system);
 function bar(parts, whole, label) {
   const used = parts.filter(([, of]) => of > 0);
@@ -329,15 +320,10 @@ function bar(parts, whole, label) {
     used.map(([name, of, colour]) => el("span", { title: `${name}: ${percent(of / whole)}`,
       style: { width: `${(100 * of) / whole}%`, background: `var(--${colour})` } })));
 }
-function memoryParts(way, detail) {
-  const of = detail?.memory_parts;
-  if (!of) return [["needed", way.needed_bytes, "blue"]];
-  const rest = way.needed_bytes - of.standing_bytes - of.activation_bytes;
-  return [["weights, gradients, state", of.standing_bytes, "blue"],
-    ["activations", of.activation_bytes, "orange"], ["context and reserve", Math.max(rest, 0), "grey"]];
-}
-function memoryBar(way, detail) {
-  const parts = memoryParts(way, detail);
+function memoryBar(way) {
+  const of = forecastOf(way)?.detail?.memory_parts;
+  const parts = of ? [["weights, gradients, state", of.standing_bytes, "blue"], ["activations", of.activation_bytes, "orange"],
+    ["context and reserve", Math.max(way.needed_bytes - of.standing_bytes - of.activation_bytes, 0), "grey"]] : [["needed", way.needed_bytes, "blue"]];
   return [bar(parts, Math.max(way.memory_bytes, way.needed_bytes), "Memory"),
     key(parts, (name, of) => `${name} ${gib(of)}`)];
 }
@@ -376,7 +362,8 @@ function logAxes(x, y) {
   return { x: scale(across), y: scale(up), marks: [Plot.gridX(across.ticks, stroke), Plot.gridY(up.ticks, stroke),
     Plot.axisX(...axis(across)), Plot.axisY(...axis(up))] };
 }
-function front(all, best, body, width) {
+function front(width) {
+  const { all, best, body } = shown;
   const fronts = new Set(state.answers.flatMap(({ answer }, place) => answer.front.map((key) => `${place}:${key}`)));
   const point = all.map((way) => ({ way, x: way.time_s.value / 3600, y: way.cost_usd.value, low: (way.time_s.low ?? way.time_s.value) / 3600,
     high: (way.time_s.high ?? way.time_s.value) / 3600, bottom: way.cost_usd.low ?? way.cost_usd.value, top: way.cost_usd.high ?? way.cost_usd.value }));
@@ -415,11 +402,11 @@ function front(all, best, body, width) {
   return made;
 }
 // The table: any column sorts; a row opens; two or three are compared.
-function columns(words, several) {
-  const per = words ? words : 1;
+function columns() {
+  const { words } = shown, per = words || 1;
   return [
     ["nodes", "nodes", (way) => nodesOf(way), (way) => [bold(nodesOf(way)), small([way.device, way.market === "spot" && "spot"].filter(Boolean).join(", "))]],
-    several && ["batch", "batch", (way) => way.batch, (way) => figure(way.batch)],
+    state.answers.length > 1 && ["batch", "batch", (way) => way.batch, (way) => figure(way.batch)],
     ["time", "hours", (way) => way.time_s.value, (way) => [hours(way.time_s.value), small(`${hours(way.time_s.low)}–${hours(way.time_s.high)}`)]],
     ["cost", "dollars", (way) => way.cost_usd.value, (way) => [dollars(way.cost_usd.value), small(`${dollars(way.cost_usd.low)}–${dollars(way.cost_usd.high)}`)]],
     ["speed", words ? "tokens/s" : "samples/s", (way) => way.samples_per_s * per, (way) => [compact(way.samples_per_s * per),
@@ -429,10 +416,9 @@ function columns(words, several) {
       bar([["needed", way.needed_bytes, "blue"]], way.memory_bytes, "Memory"), small(`${figure(way.needed_bytes / GIB, 2)} of ${figure(way.memory_bytes / GIB, 2)} GiB`)] : "—"],
     ["binds", "binds", (way) => way.binds ?? "", (way) => (way.binds ?? "—").replace("gpu", "GPU")],
     ["late", risk().title, (way) => way[risk().field], (way) => chance(way[risk().field])],
-    ["past", "past error", (way) => { const past = pastOf(way); return past ? Number(past[1]) : null; },
-      (way) => { const past = pastOf(way); return past ? [`±${past[1]} %`, el("small", { title: way.past_errors }, `n = ${past[2]}`)] : "—"; }],
-    ["stands", "stands on", (way) => way.rests_on ?? way.system, (way) => el("span", { class: `chip ${way.rests_on === "public" ? "public" : ""}` },
-      { public: "public rows", "data sheet": "data sheet" }[way.rests_on] ?? way.rests_on ?? way.system)],
+    ["past", "past error", (way) => way.past_error_percent, (way) => way.past_error_n
+      ? [`±${figure(way.past_error_percent, 2)} %`, el("small", { title: way.past_error_of }, `n = ${way.past_error_n}`)] : "—"],
+    ["stands", "stands on", (way) => way.stands_on, (way) => el("span", { class: `chip ${way.stands_on === "data sheet" ? "" : "public"}` }, way.stands_on)],
   ].filter(Boolean);
 }
 const NUMBERS = new Set(["batch", "time", "cost", "speed", "step", "late", "past"]);
@@ -443,39 +429,38 @@ function ordered(rows, of, down) {
   const known = rows.filter(isKnown).sort((a, b) => (down ? -1 : 1) * compare(of(a), of(b)));
   return [...known, ...rows.filter((row) => !isKnown(row))];
 }
-function table(all, best, words, body) {
-  const shown = columns(words, state.answers.length > 1);
-  const [, , sortedBy] = shown.find(([name]) => name === sortBy.column) ?? shown[0];
+function table() {
+  const { all, best } = shown, cols = columns();
+  const [, , sortedBy] = cols.find(([name]) => name === sortBy.column) ?? cols[0];
   const rows = ordered(all, sortedBy, sortBy.down), openAt = rows.findIndex((way) => way.id === state.open);
   let most = Math.max(SHOWN, openAt + 1);
   const sortOn = (name) => {
     sortBy.down = sortBy.column === name ? !sortBy.down : false;
     sortBy.column = name;
     if (!given) history.replaceState(null, "", address());
-    redraw();
+    $("ways").replaceWith(table());
     document.querySelector(`[data-sort="${name}"]`)?.focus();
   };
-  const redraw = () => $("ways").replaceWith(table(all, best, words, body));
-  const head = shown.map(([name, title]) => el("th", { scope: "col", class: NUMBERS.has(name) ? "n" : "",
+  const head = cols.map(([name, title]) => el("th", { scope: "col", class: NUMBERS.has(name) ? "n" : "",
     "aria-sort": sortBy.column === name ? (sortBy.down ? "descending" : "ascending") : null },
   el("button", { type: "button", "data-sort": name, onclick: () => sortOn(name) }, title)));
   const rowOf = (way) => {
     const id = `row-${way.id.replace(/\W/g, "-")}`, isOpen = way.id === state.open;
     const first = el("button", { type: "button", class: "opens", "aria-expanded": String(isOpen), "aria-controls": id, onclick: () => openWay(way.id) });
-    const cells = shown.map(([name, title, , cell], place) => {
+    const cells = cols.map(([name, title, , cell], place) => {
       const inside = cell(way);
       if (place === 0) first.append(...[inside].flat());
       return el("td", { class: NUMBERS.has(name) ? "n" : "", "data-label": title }, place === 0 ? first : inside);
     });
     const compare = el("td", { class: "pick" }, el("label", {}, el("input", { type: "checkbox", checked: state.compared.has(way.id),
-      onchange: (event) => pick(event.target, way.id, all, words) }), unseen(`Compare ${nodesOf(way)}`)));
+      onchange: (event) => pick(event.target, way.id) }), unseen(`Compare ${nodesOf(way)}`)));
     const row = el("tr", { class: [way.id === best?.id && "chosen", !way.keeps_limits && "breaks"].filter(Boolean).join(" "), "data-id": way.id }, compare, cells);
-    const under = el("tr", { class: "under", id, hidden: !isOpen }, el("td", { colspan: shown.length + 1 }));
-    if (isOpen) detailInto(under.firstChild, way, all, words);
+    const under = el("tr", { class: "under", id, hidden: !isOpen }, el("td", { colspan: cols.length + 1 }));
+    if (isOpen) detailInto(under.firstChild, way);
     return [row, under];
   };
-  const lacking = out().map((way) => el("tr", { class: "oom" }, el("td"), el("td", { "data-label": "nodes" }, `${way.workers} × ${way.node_type}`),
-    el("td", { colspan: shown.length - 1 }, `out of memory: needs ${gib(way.needed_bytes)} of ${gib(way.memory_bytes)}; `,
+  const lacking = state.answers.flatMap(({ answer }) => answer.out_of_memory).map((way) => el("tr", { class: "oom" }, el("td"), el("td", { "data-label": "nodes" }, `${way.workers} × ${way.node_type}`),
+    el("td", { colspan: cols.length - 1 }, `out of memory: needs ${gib(way.needed_bytes)} of ${gib(way.memory_bytes)}; `,
       way.largest_batch_size ? `a batch of about ${way.largest_batch_size} fits` : "no batch fits")));
   const tbody = el("tbody", {}, rows.slice(0, most).map(rowOf), rows.length <= most ? lacking : []);
   const more = rows.length > most && el("button", { type: "button", class: "link", onclick: (event) => {
@@ -484,43 +469,41 @@ function table(all, best, words, body) {
   } }, `Show all ${group.format(rows.length)} ways`, lacking.length ? ` and ${lacking.length} that lack memory` : "");
   return el("section", { id: "ways", class: state.answers.length > 1 ? "several" : null, "aria-label": "Ways to run the job" },
     el("label", { class: "sort-small" }, "Sort by ", el("select", { onchange: (event) => { sortBy.column = ""; sortOn(event.target.value); } },
-      shown.map(([name, title]) => el("option", { value: name, selected: name === sortBy.column }, title)))),
+      cols.map(([name, title]) => el("option", { value: name, selected: name === sortBy.column }, title)))),
     el("table", { class: "ways" }, el("thead", {}, el("tr", {}, el("td", { class: "pick" }, unseen("compare")), head)), tbody), more || null);
 }
 function openWay(id) {
   state.open = state.open === id ? null : id;
   if (!given) history.replaceState(null, "", address());
-  const all = ways(), words = state.answers[0].answer.question.sequence_length;
-  $("ways").replaceWith(table(all, choiceOf(all), words, state.answers[0].body));
+  $("ways").replaceWith(table());
   const box = document.querySelector(".plot-box");
-  box.replaceChildren(front(all, choiceOf(all), state.answers[0].body, Math.round(box.clientWidth)));
+  box.replaceChildren(front(Math.round(box.clientWidth)));
   document.querySelector(`tr[data-id="${CSS.escape(id)}"] .opens`)?.focus();
 }
-function pick(input, id, all, words) {
+function pick(input, id) {
   if (input.checked && state.compared.size === 3) {
     input.checked = false;
     return tell("Three rows are compared at most.");
   }
   input.checked ? state.compared.add(id) : state.compared.delete(id);
-  sideBySide(all, words);
+  sideBySide();
 }
-function sideBySide(all, words) {
-  const chosen = all.filter((way) => state.compared.has(way.id));
+function sideBySide() {
+  const chosen = shown.all.filter((way) => state.compared.has(way.id));
   if (chosen.length < 2) return $("side-by-side").replaceChildren(chosen.length ? sub("Pick another row to compare.") : "");
-  const shown = columns(words, state.answers.length > 1).slice(1);
   $("side-by-side").replaceChildren(el("table", { class: "compare" }, el("caption", {}, "Side by side"),
     el("thead", {}, el("tr", {}, el("td"), chosen.map((way) => el("th", { scope: "col" }, nodesOf(way))))),
-    el("tbody", {}, shown.map(([, title, , cell]) => el("tr", {}, el("th", { scope: "row" }, title), chosen.map((way) => el("td", {}, cell(way))))))));
+    el("tbody", {}, columns().slice(1).map(([, title, , cell]) => el("tr", {}, el("th", { scope: "row" }, title), chosen.map((way) => el("td", {}, cell(way))))))));
 }
 // What a row opens to.
-async function detailInto(place, way, all, words) {
+async function detailInto(place, way) {
   const box = el("div", { class: "detail" });
   place.replaceChildren(box);
   await fill(box, "Reading what this forecast consists of …", async () => {
     if (!forecastOf(way) && !given) way.forecast = await fetchForecast(way);
     const forecast = forecastOf(way), detail = forecast?.detail;
     return [detail && stepPanel(detail), detail && rooflinePanel(detail),
-      way.memory_bytes && panel("Memory of a GPU", memoryBar(way, detail)), scalingPanel(way, all, words),
+      way.memory_bytes && panel("Memory of a GPU", memoryBar(way)), scalingPanel(way),
       nearestPanel(way, forecast), measurePanel(way)].filter(Boolean);
   });
 }
@@ -562,7 +545,8 @@ function rooflinePanel(detail) {
   `Roofline: ${points.map((each) => `${each.operator} ${figure(each.y)} TFLOP/s`).join(", ")}; peak ${figure(peak)} TFLOP/s`));
   return panel("Roofline of its operators", box);
 }
-function scalingPanel(way, all, words) {
+function scalingPanel(way) {
+  const { all, words } = shown;
   const same = all.filter((each) => each.node_type === way.node_type && each.market === way.market && each.batch === way.batch).sort((a, b) => a.workers - b.workers);
   if (same.length < 2) return null;
   const per = words || 1, points = same.map((each) => ({ x: each.workers, y: each.samples_per_s * per, way: each }));
@@ -578,8 +562,7 @@ function scalingPanel(way, all, words) {
   return panel(`Scaling, ${way.node_type}`, box, p("Dashed: as if nothing were exchanged."));
 }
 function nearestPanel(way, forecast) {
-  const detail = forecast?.detail;
-  const past = detail?.past_n ? `Networks ${detail.past_devices.length ? `on ${detail.past_devices.join(", ")}` : "on boards"} that were left out of the fit: ±${figure(detail.past_error_percent)} %, n = ${detail.past_n}.` : way.past_errors;
+  const past = way.past_error_n ? `±${figure(way.past_error_percent, 2)} %, n = ${way.past_error_n}: ${way.past_error_of}.` : way.past_errors;
   const near = forecast?.nearest ?? [], box = el("div", {});
   const list = (lines) => el("ul", {}, lines.slice(0, 6).map((line) => li(line)));
   const nearLine = (each) => `${each.scenario}: ${figure(each.error_percent, 2)} % (distance ${figure(each.distance, 2)})`;
@@ -595,22 +578,15 @@ function nearestPanel(way, forecast) {
   return panel("Past cases", past && p(past), box);
 }
 function measurePanel(way) {
-  const known = way.answer.measurements.find((each) => each.key === way.key), question = way.answer.question;
-  const target = way.answer.model?.target ?? question.dnn, options = way.body;
-  const words = ["stepcast", "profile", options.config ? "hf:config.json" : String(options.dnn ?? target), "--batch-size", options.batch_size];
-  for (const name of ["sequence_length", "precision", "optimizer", "lora", "accumulate"]) if (options[name]) words.push(`--${name.replaceAll("_", "-")}`, options[name]);
-  if (options.checkpoint_activations) words.push("--checkpoint-activations");
-  words.push("--worker", way.node_type);
-  const command = words.join(" ");
+  const known = way.answer.measurements.find((each) => each.key === way.key), command = way.measure_command;
   const price = known ? `${figure(known.minutes, 2)} minutes on it cost ${dollars(known.usd)}; the choice changes with ${percent(known.changes_the_choice)}.`
     : `Its nodes cost ${dollars(way.usd_per_hour)} an hour.`;
   return panel("Measure it", el("pre", {}, command), p(price), button("Copy", () => copy(command, "The command")));
 }
 function withoutForecast() {
-  const reasons = new Map();
-  for (const { answer } of state.answers) for (const [why, n] of Object.entries(answer.without_forecast)) reasons.set(why, (reasons.get(why) ?? 0) + n);
-  if (!reasons.size) return null;
-  return el("details", {}, el("summary", {}, "Why ways have no forecast"), el("ul", {}, [...reasons].slice(0, 12).map(([why, n]) => li(`${group.format(n)}: ${why}`))));
+  const reasons = state.answers.flatMap(({ answer, body }) => Object.entries(answer.without_forecast).map(([why, n]) =>
+    `${group.format(n)}${state.answers.length > 1 ? ` of batch ${body.batch_size}` : ""}: ${why}`));
+  return reasons.length > 0 && el("details", {}, el("summary", {}, "Why ways have no forecast"), el("ul", {}, reasons.slice(0, 12).map((line) => li(line))));
 }
 // Copies and files.
 async function copy(text, what) {
@@ -618,7 +594,7 @@ async function copy(text, what) {
     await navigator.clipboard.writeText(text);
     tell(`${what} is copied.`);
   } catch {
-    const box = el("textarea", { class: "copied", readonly: true, "aria-label": what }, text);
+    const box = el("textarea", { readonly: true, "aria-label": what }, text);
     $("told").replaceChildren("Copy this: ", box);
     $("told").hidden = false;
     box.select();
@@ -652,7 +628,8 @@ function csvOf(all) {
   return csv([[...plain, ...spans.flatMap((name) => [name, `${name}_low`, `${name}_high`])],
     ...all.map((way) => [...plain.map((name) => way[name]), ...spans.flatMap((name) => [way[name].value, way[name].low, way[name].high])])]);
 }
-function tools(all, body) {
+function tools() {
+  const { all, body } = shown;
   const answers = state.answers.map((each) => each.answer), lines = (of) => state.answers.map((each) => of(each.body)).join("\n");
   const send = () => call("v1/recommendations?refused=false", { body, accept: "text/html" })
     .then((page) => download("stepcast.html", page)).catch((error) => fault(error));
