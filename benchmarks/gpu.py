@@ -15,7 +15,7 @@ import polars as pl
 from benchmarks.contract import Benchmark, Outcome, Say
 from benchmarks.gpu_figures import Figure, beside_roofline, figure, mean, roofline
 from benchmarks.gpu_scaling import collectives, scaling
-from benchmarks.gpu_sources import elsewhere, intervals, kernels, layers, own_traces
+from benchmarks.gpu_sources import elsewhere, intervals, kernels, layers, memory_of, own_traces
 from models.gpu_step import gpu_time
 from models.gpu_step.device import boards
 from models.gpu_step.gpu_time import GpuTime
@@ -35,7 +35,6 @@ from models.gpu_step.measurements import (
     Measurements,
     Speedup,
 )
-from models.gpu_step.memory import peak_memory
 from models.gpu_step.public_measurements import read_measurements
 from warehouse.home import CHECKOUT
 from warehouse.records import BadInput
@@ -306,10 +305,11 @@ def _speedups(speedups: Sequence[Speedup], times: GpuTime) -> Iterator[Figure]:
 
 
 def _memory(steps: Sequence[MeasuredStep]) -> Figure:
-    errors = []
-    for step in steps:
-        most = peak_memory(step.trace, step.optimizer).allocated_bytes
-        errors.append(most / step.peak_bytes - 1)
+    errors = [
+        memory_of(step).allocated_bytes / step.peak_bytes - 1
+        for step in steps
+        if step.peak_bytes is not None
+    ]
     return figure("gpu_h100: peak memory", errors, "10 %, largest 25 %")
 
 

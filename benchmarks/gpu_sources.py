@@ -15,6 +15,7 @@ from models.gpu_step.judged_steps import (
     past_errors,
 )
 from models.gpu_step.measurements import MeasuredStep, Measurements
+from models.gpu_step.memory import Memory, peak_memory
 
 
 def layers(measured: Measurements) -> Iterator[Figure]:
@@ -77,9 +78,18 @@ def elsewhere(steps: Sequence[JudgedStep]) -> Iterator[Figure]:
         yield figure(what, errors, goal, floor, f"roofline {mean(plain):.1f} %")
     for source, goal in (("milabench", "8 %"), ("qwen", "12 %")):
         shown = [judged.measured for judged in steps if judged.measured.source == source]
-        if shown:
-            errors = [step.needed_bytes / step.shown_bytes - 1 for step in shown]
+        errors = [
+            memory_of(step).needed_bytes / step.shown_bytes - 1
+            for step in shown
+            if step.shown_bytes is not None
+        ]
+        if errors:
             yield figure(f"{source}: memory as nvidia-smi shows it", errors, goal)
+
+
+def memory_of(step: MeasuredStep) -> Memory:
+    """Return the memory that a measured step needs, as forecast."""
+    return peak_memory(step.trace, step.optimizer, step.precision, accumulate=step.accumulate)
 
 
 def own_traces(measured: Measurements) -> Iterator[Figure]:

@@ -1,6 +1,6 @@
 """Frames of raw tables that several probes fill."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -21,6 +21,12 @@ _STEP = {
     "start_us": pl.Int64,
     "end_us": pl.Int64,
 }
+
+
+def issue_rows(times_s: Mapping[str, float], turn: int | None = None) -> Iterator[SampleRow]:
+    """Yield what a host takes to issue operators, by kind, as samples of probe `inventory`."""
+    for kind, seconds in times_s.items():
+        yield f"inventory_issue_{kind}_s", "s", turn, seconds
 
 
 def sample_table(rows: Iterable[SampleRow]) -> pl.DataFrame:

@@ -28,6 +28,7 @@ _BOUNDS = 0.2, 1.5
 class TwoLayouts:
     """Work of a step of contiguous tensors, and how many times as long it takes channels_last."""
 
+    network: str
     work: StepWork
     device: Device
     ratio: float

@@ -122,9 +122,9 @@ class DataFlowGraph:
         self.nodes.append(node)
 
     def value(self, tensor: Tensor, storage: int = -1) -> int:
-        """Add a value; one of no storage that is known has a storage of its own."""
+        """Add a value; one of no storage that is known, -1, has a storage of its own."""
         number = len(self.values)
-        self.values.append(Value(tensor, storage if storage >= 0 else -2 - number))
+        self.values.append(Value(tensor, storage if storage != -1 else -2 - number))
         return number
 
 
@@ -303,8 +303,7 @@ def _scatter(
     rest = reads if of_embedding else reads[1:]
     there = base
     if of_embedding or not operator.name.endswith("_"):
-        graph.values.append(Value(table, storage))
-        there = [(len(graph.values) - 1, table)]
+        there = [(graph.value(table, storage), table)]
         yield Part("pointwise", base, there, table.numbers)
     touched = Tensor(added[1].shape, table.dtype)
     read = [*rest, *((number, touched) for number, _ in there)]

@@ -45,7 +45,7 @@ class Device:
     """A GPU: peaks (operations/s by precision), bandwidth (bytes/s), L2 (bytes), power (W).
 
     `peak` has `float32`, and of `tf32`, `bfloat16`, `float16` those that its matrix units have.
-    `instances` are families of EC2 that have it; `announced` the year and month, 2022-03.
+    `instances` are families of EC2 that have it.
     """
 
     name: str
@@ -56,7 +56,6 @@ class Device:
     memory_bytes: float
     watts: float
     architecture: str
-    announced: str
     source: str
     nvlink_bps: float | None = None
     aliases: tuple[str, ...] = field(default=())
@@ -128,7 +127,6 @@ def devices() -> Mapping[str, Device]:
             memory_bytes=sheet["memory_gib"] * 2**30,
             watts=sheet["watts"],
             architecture=sheet["architecture"],
-            announced=sheet["announced"],
             source=sheet["source"],
             nvlink_bps=1e9 * sheet["nvlink_gb_per_s"] if "nvlink_gb_per_s" in sheet else None,
             aliases=tuple(sheet.get("aliases", ())),
@@ -153,16 +151,3 @@ def device_of_node(node_type: str) -> Device | None:
     if family == "gpu":
         return devices().get(rest)
     return next((device for device in boards() if family in device.instances), None)
-
-
-def device_of(name: str) -> Device:
-    """Return a device by its name.
-
-    Raises:
-        BadInput: there is no data sheet of it.
-    """
-    device = devices().get(name)
-    if device is None:
-        known = ", ".join(sorted({device.name for device in devices().values()}))
-        raise BadInput(f"no data sheet of the GPU {name!r}; there are {known}")
-    return device

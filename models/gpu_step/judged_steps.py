@@ -14,6 +14,7 @@ from typing import Self
 import numpy as np
 
 from models.gpu_step import gpu_time, host_time
+from models.gpu_step.channels_last import TwoLayouts
 from models.gpu_step.columns import Vector
 from models.gpu_step.gpu_time import GpuTime, Timing
 from models.gpu_step.host_time import RELATIVE, HostClasses, HostTime, StepTiming
@@ -296,8 +297,9 @@ def judged_families(
     for group in groups or [
         [family] for family in sorted({step.family for step in measured.steps})
     ]:
-        times = gpu_time.fit(without_families(measured.timings, group), measured.both_layouts)
         plain = set(map(_plain, group))
+        layouts = layouts_without_families(measured.both_layouts, group)
+        times = gpu_time.fit(without_families(measured.timings, group), layouts)
         all_steps = (*measured.steps, *measured.elsewhere)
         hosts = fit_hosts([step for step in all_steps if _plain(step.family) not in plain], times)
         of_group = [step for step in measured.steps if step.family in group]
@@ -333,6 +335,14 @@ def without_families(timings: Iterable[Timing], families: Iterable[str]) -> list
     """Return timings of other families; names of families differ by source in case alone."""
     plain = set(map(_plain, families))
     return [timing for timing in timings if _plain(timing.family) not in plain]
+
+
+def layouts_without_families(
+    layouts: Iterable[TwoLayouts], families: Iterable[str]
+) -> list[TwoLayouts]:
+    """Return steps in both layouts of other families, with whose names names of networks begin."""
+    plain = tuple(map(_plain, families))
+    return [each for each in layouts if not _plain(each.network).startswith(plain)]
 
 
 def _plain(family: str) -> str:

@@ -21,8 +21,10 @@ class MeasuredStep:
 
     `gpu_us` is the sum of its profiled operators; None: it was not profiled. `step_us` is the mean
     of steps in a loop, `synchronised_us` that of steps that were waited for one by one; elsewhere
-    the median of those who measured the same. `shown_bytes` nvidia-smi showed, `needed_bytes` are
-    forecast. `is_plain`: a loop of PyTorch's own, whose host is like others.
+    the median of those who measured the same. `peak_bytes` PyTorch allocated, `shown_bytes`
+    nvidia-smi showed; None: nobody looked. `accumulate`: gradients of so many passes are added to
+    each other, or 2 where they are never zeroed. `is_plain`: a loop of PyTorch's own, whose host
+    is like others.
     """
 
     network: str
@@ -37,11 +39,11 @@ class MeasuredStep:
     trace: GpuStep
     step_us: float
     synchronised_us: float
-    peak_bytes: int
-    gpu_us: float | None
+    peak_bytes: int | None = None
+    gpu_us: float | None = None
     source: str = "gpu_h100"
-    shown_bytes: int = 0
-    needed_bytes: int = 0
+    shown_bytes: int | None = None
+    accumulate: int = 1
     is_plain: bool = True
 
 

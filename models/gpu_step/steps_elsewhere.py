@@ -14,7 +14,6 @@ import numpy as np
 from models.gpu_step.channels_last import in_channels_last
 from models.gpu_step.device import devices
 from models.gpu_step.measurements import MeasuredStep, Speedup
-from models.gpu_step.memory import peak_memory
 from models.gpu_step.operators import work_of
 from models.gpu_step.public_rows import RowsBySet, by_subject, traces_of
 from models.gpu_step.step import StepWork, step_work
@@ -72,7 +71,6 @@ def milabench_steps(rows: RowsBySet) -> Iterator[MeasuredStep]:
         work = step_work(trace, how.optimizer, how.precision)
         if how.memory_format == "channels_last":
             work = in_channels_last(work)
-        memory = peak_memory(trace, how.optimizer, how.precision, accumulate=1 if how.zeroes else 2)
         yield MeasuredStep(
             network=name,
             family=how.network.partition("_")[0],
@@ -86,11 +84,9 @@ def milabench_steps(rows: RowsBySet) -> Iterator[MeasuredStep]:
             trace=trace,
             step_us=1e6 * batch / metrics["samples_per_s"],
             synchronised_us=median(repeats[name, batch]),
-            peak_bytes=memory.allocated_bytes,
-            gpu_us=None,
             source="milabench",
             shown_bytes=int(metrics["shown_memory_bytes"]),
-            needed_bytes=memory.needed_bytes,
+            accumulate=1 if how.zeroes else 2,
         )
 
 
@@ -116,7 +112,6 @@ def qwen_steps(rows: RowsBySet) -> Iterator[MeasuredStep]:
         trace = traces.get((name + how, words, 1, "bfloat16"))
         if trace is None:
             continue
-        memory = peak_memory(trace, "adamw", "bfloat16", accumulate=accumulate)
         step_us = 1e6 * metrics["step_s"]
         yield MeasuredStep(
             network=f"{name} {method}",
@@ -131,11 +126,9 @@ def qwen_steps(rows: RowsBySet) -> Iterator[MeasuredStep]:
             trace=trace,
             step_us=step_us,
             synchronised_us=step_us,
-            peak_bytes=memory.allocated_bytes,
-            gpu_us=None,
             source="qwen",
             shown_bytes=int(metrics["shown_memory_bytes"]),
-            needed_bytes=memory.needed_bytes,
+            accumulate=accumulate,
             is_plain=method == "lora",
         )
 

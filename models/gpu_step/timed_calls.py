@@ -39,7 +39,11 @@ def ceilings(rows: Sequence[Fields]) -> Iterator[Timing]:
 
 
 _LISTS = {"add": 2, "mul": 2, "div": 2, "sub": 2}
-_NAMES = {"softmax": "_softmax", "ln": "native_layer_norm", "layernorm": "native_layer_norm"}
+OPERATOR_NAMES = {
+    "softmax": "_softmax",
+    "ln": "native_layer_norm",
+    "layernorm": "native_layer_norm",
+}
 
 
 def benchmarks(rows: Sequence[Fields]) -> Iterator[Timing]:
@@ -71,12 +75,14 @@ def _benchmarked(row: Fields) -> Operator | None:
             given: list[Shape] = [(columns,), (rows, inner), (inner, columns)]
             return call("addmm", given, [(rows, columns)])
         case "ln":
-            return call(_NAMES["ln"], [(rows, columns), (columns,), (columns,)], [(rows, columns)])
+            return call(
+                OPERATOR_NAMES["ln"], [(rows, columns), (columns,), (columns,)], [(rows, columns)]
+            )
         case "conv":
             return _convolved(row)
     bare = operation.removesuffix("u") if operation not in ("relu", "gelu") else operation
     lists = _LISTS.get(operation, 1)
-    return call(_NAMES.get(bare, bare), [(rows, columns)] * lists, [(rows, columns)])
+    return call(OPERATOR_NAMES.get(bare, bare), [(rows, columns)] * lists, [(rows, columns)])
 
 
 def _convolved(row: Fields) -> Operator:

@@ -22,11 +22,11 @@ from models.gpu_step.public_rows import (
     traces_of,
 )
 from models.gpu_step.step import StepWork, step_work
+from models.gpu_step.timed_calls import OPERATOR_NAMES
 from networks.gpu_steps import Operator, Tensor
 
 _SLOWED = ("NVIDIA_A100-PCIE-40GB", ("bert_large", "gpt2_large"))
 """A device of neusight, and models whose inference ran there at lower clocks: no fits."""
-_NAMES = {"softmax": "_softmax", "ln": "native_layer_norm", "layernorm": "native_layer_norm"}
 
 
 def neusight_passes(
@@ -103,7 +103,7 @@ def _forward(row: Fields) -> list[Operator]:
     if not written:
         return []
     others = {"copy": "clone", "cast": "_to_copy"}
-    name = _NAMES.get(operation) or others.get(operation) or str(operation)
+    name = OPERATOR_NAMES.get(operation) or others.get(operation) or str(operation)
     return [call(name, given, written[:1])]
 
 
@@ -187,7 +187,7 @@ def two_layouts(rows: RowsBySet) -> Iterator[TwoLayouts]:
     for key, by_layout in sample_s.items():
         if key in works and len(by_layout) == 2:
             ratio = by_layout["nhwc"] / by_layout["nchw"]
-            yield TwoLayouts(works[key], devices()["rtx3090"], ratio)
+            yield TwoLayouts(key[0], works[key], devices()["rtx3090"], ratio)
 
 
 _TORCHVISION = {"resnet50": "resnet50b", "resnet152": "resnet152b"}

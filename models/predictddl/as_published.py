@@ -49,13 +49,6 @@ class RegressorChoice(Record):
     error: float
 
 
-class Parameters(Record):
-    """What a fit to the same rows needs to be made again: the choice, of all that were tried."""
-
-    chosen: RegressorChoice
-    best_of_kinds: tuple[RegressorChoice, ...]
-
-
 OfNetwork = Callable[[TrainingSet, PrimitiveGraph], Sequence[float]]
 """From a network's graph to its features."""
 
@@ -93,13 +86,13 @@ class PublishedRegressors:
         known: runs that were measured.
         of_network: features of a network.
         named: whether the name of the network is a feature too (Figs. 1 and 2).
-        parameters: the choice.
+        choice: of the regressors that were tried.
     """
 
     known: TrainingSet
     of_network: OfNetwork
     named: bool
-    parameters: Parameters
+    choice: RegressorChoice
 
     @classmethod
     def fit(
@@ -115,25 +108,8 @@ class PublishedRegressors:
         Raises:
             BadInput: too few networks to leave some out.
         """
-        networks = [run.scenario.workload.dnn for run in known.runs]
-        if len(set(networks)) < 2:
-            raise BadInput(
-                "regressors as published are chosen by networks left out, found only "
-                f"{', '.join(sorted(set(networks))) or 'none'}; list others under train of a "
-                "study, and `stepcast run`"
-            )
-        features = _features([run.scenario for run in known.runs], known, of_network, named)
-        seconds = _epochs_s(known)
-        runs = _Runs(features, seconds, np.array(networks, dtype=object))
-        with one_thread():
-            best = [_best(kind, runs) for kind in kinds]
-            if len(best) > 1:
-                best = [
-                    choice.model_copy(update={"error": _nested(choice.kind, runs)})
-                    for choice in best
-                ]
-        chosen = min(best, key=lambda choice: choice.error)
-        return cls(known, of_network, named, Parameters(chosen=chosen, best_of_kinds=tuple(best)))
+        choices = best_of_kinds(known, of_network, kinds, named=named)
+        return cls(known, of_network, named, min(choices, key=lambda choice: choice.error))
 
     def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
         """Return scenario_id and value (step_time_s); low and high are NULL."""
@@ -146,7 +122,7 @@ class PublishedRegressors:
 
     def parameters_json(self) -> str:
         """Return the choice as canonical JSON."""
-        return self.parameters.canonical_json()
+        return self.choice.canonical_json()
 
     def steps_s(self, scenarios: Sequence[Scenario]) -> Floats:
         """Return seconds of steps; a regressor may say less than nothing, which counts as 1 µs."""
@@ -161,9 +137,35 @@ class PublishedRegressors:
         features = _features(
             [run.scenario for run in self.known.runs], self.known, self.of_network, self.named
         )
-        choice = self.parameters.chosen
         with one_thread():
-            return _made(choice.kind, choice.settings, features, _epochs_s(self.known))
+            return _made(self.choice.kind, self.choice.settings, features, _epochs_s(self.known))
+
+
+def best_of_kinds(
+    known: TrainingSet, of_network: OfNetwork, kinds: Sequence[str], *, named: bool = False
+) -> Sequence[RegressorChoice]:
+    """Return the best regressor of each kind.
+
+    Raises:
+        BadInput: too few networks to leave some out.
+    """
+    networks = [run.scenario.workload.dnn for run in known.runs]
+    if len(set(networks)) < 2:
+        raise BadInput(
+            "regressors as published are chosen by networks left out, found only "
+            f"{', '.join(sorted(set(networks))) or 'none'}; list others under train of a "
+            "study, and `stepcast run`"
+        )
+    features = _features([run.scenario for run in known.runs], known, of_network, named)
+    seconds = _epochs_s(known)
+    runs = _Runs(features, seconds, np.array(networks, dtype=object))
+    with one_thread():
+        best = [_best(kind, runs) for kind in kinds]
+        if len(best) > 1:
+            best = [
+                choice.model_copy(update={"error": _nested(choice.kind, runs)}) for choice in best
+            ]
+    return best
 
 
 def epoch_s(scenario: Scenario, step_s: float) -> float:

@@ -117,9 +117,9 @@ def _variant(
         return PublishedRegressors.fit(training_set_of(tables, embedding), of_network, **choice)
 
     def load(text: str, tables: Tables) -> FittedSystem:
-        parameters = as_published.Parameters.model_validate_json(text)
+        chosen = as_published.RegressorChoice.model_validate_json(text)
         known = training_set_of(tables, embedding)
-        return PublishedRegressors(known, of_network, choice.get("named", False), parameters)
+        return PublishedRegressors(known, of_network, choice.get("named", False), chosen)
 
     return replace(
         PREDICTDDL,

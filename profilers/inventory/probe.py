@@ -23,7 +23,7 @@ from profilers.probe import (
     one_by_one,
 )
 from profilers.steady.host import Patience
-from profilers.tables import SampleRow, sample_table
+from profilers.tables import SampleRow, issue_rows, sample_table
 from warehouse.fields import Repeats, Seconds
 from warehouse.records import Record
 from warehouse.requirements import Subject
@@ -83,10 +83,7 @@ def _measure(session: Session, need: PlannedRun) -> Measured:
                 done = patience.measure_undisturbed(partial(ask, "done", do="do", kind=work)).value
                 rows.append((metric, unit, turn, done["amount"] / done["wall_s"]))
             issued = patience.measure_undisturbed(partial(ask, "issued", do="issue")).value
-            times_s = issue_times(issued["networks"])
-            rows += [
-                (f"inventory_issue_{name}_s", "s", turn, times_s[name]) for name in ISSUE_KINDS
-            ]
+            rows += issue_rows(issue_times(issued["networks"]), turn)
         memory_bytes = group.memory_bytes or job.ready["memory_bytes"]
         rows += [
             ("inventory_cores", "1", None, float(group.cpu_share or job.ready["cores"])),

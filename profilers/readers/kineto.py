@@ -30,7 +30,7 @@ from profilers.readers.contract import (
 )
 from profilers.readers.json_stream import Members, convert_value
 from profilers.readers.kineto_events import Events
-from profilers.tables import sample_table
+from profilers.tables import issue_rows, sample_table
 from warehouse.records import BadInput
 
 _IDENTITY = ("device", "name", "type", "shape", "occurrence")
@@ -104,9 +104,7 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
             raise BadInput(f"{path}: no shapes in it; profile with record_shapes=True")
         if not (times_s := events.issue_times()):
             raise BadInput(f"{path}: no operator in it launched anything on a GPU")
-        tables["sample"] = sample_table(
-            (f"inventory_issue_{kind}_s", "s", None, seconds) for kind, seconds in times_s.items()
-        )
+        tables["sample"] = sample_table(issue_rows(times_s))
     devices = sorted({clean(device.name) for device in about.deviceProperties or [] if device.name})
     yield ImportedRun(
         tables,

@@ -225,12 +225,12 @@ class Events:
         if not all_us:
             return {}
         by_kind = {kind: float(np.median(until[kind] or all_us)) for kind in _ISSUED}
-        rests = []
-        waits = self._waits()
-        for _, start, end in self.steps() or [(0, *self.span())]:
-            waited_us = sum(us for at, us in waits if start <= at < end)
-            issued_us = sum(by_kind[what] for _, at, what in issued if start <= at < end)
-            rests.append(max(end - start - waited_us - issued_us, 0.0))
+        spent = [(at, by_kind[what]) for _, at, what in issued] + self._waits()
+        at_us, us = np.array(sorted(spent)).T
+        until_us = np.concatenate([[0.0], np.cumsum(us)])
+        _, starts, ends = np.array(self.steps() or [(0, *self.span())]).T
+        within = np.searchsorted(at_us, [starts, ends])
+        rests = np.maximum(ends - starts - until_us[within[1]] + until_us[within[0]], 0.0)
         times_us = {**by_kind, "step": float(np.median(rests)), "parameter": 0.0}
         return {kind: 1e-6 * us for kind, us in times_us.items()}
 

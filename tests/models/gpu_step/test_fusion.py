@@ -248,4 +248,4 @@ def test_kernels_and_their_bytes_are_about_those_that_inductor_schedules(
     assert len(ours) == pytest.approx(len(inductors), rel=0.2)
     assert moved == pytest.approx(sum(inductors), rel=0.15)
     eager = kernels(traced(make()))
-    assert sum(kernel_bytes for _, kernel_bytes in eager) > 1.1 * sum(inductors)
+    assert sum(kernel_bytes for _, kernel_bytes in eager) > 1.1 * moved

@@ -9,7 +9,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
-from models.gpu_step.device import device_of
+from models.gpu_step.device import devices
 from models.gpu_step.memory import Memory, peak_memory
 from models.gpu_step.step import step_precision
 from networks.gpu_steps import GpuStep, Tensor
@@ -54,13 +54,13 @@ def test_eight_bit_moments_have_a_byte_each_and_a_scale_a_block() -> None:
 
 
 def test_fits_with_a_twentieth_to_spare() -> None:
-    l4 = device_of("l4")
+    l4 = devices()["l4"]
     assert Memory(0, 18 * 2**30, 0).fits(l4)
     assert not Memory(0, 19 * 2**30, 0).fits(l4)
 
 
 def test_the_largest_batch_fits_and_one_more_does_not() -> None:
-    l4 = device_of("l4")
+    l4 = devices()["l4"]
     of_eight = Memory(2**30, 2**30, 0)
     largest = of_eight.largest_batch_size(l4, 8)
     assert Memory(2**30, 2**27 * largest, 0).fits(l4)

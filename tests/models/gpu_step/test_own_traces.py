@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.gpu_step.device import device_of
+from models.gpu_step.device import devices
 from models.gpu_step.gpu_time import Timing, fit
 from models.gpu_step.operators import Work, work_of
 from models.gpu_step.own_times import OwnTimes
@@ -146,7 +146,7 @@ def test_only_what_is_like_traced_operators_on_their_board_is_corrected() -> Non
         left, right = Tensor((rows, 1024), dtype), Tensor((1024, 1024), dtype)
         return work_of(Operator("mm", (left, right), (Tensor((rows, 1024), dtype),)))
 
-    t4, l4 = device_of("t4"), device_of("l4")
+    t4, l4 = devices()["t4"], devices()["l4"]
     public = fit([Timing(product(rows), t4, 10.0 + rows / 100) for rows in (256, 1024, 4096)])
     (forecast_us,) = public.us([product(1024)], [l4])[0]
     own = OwnTimes(public, [Timing(product(1024), l4, 2 * forecast_us)])

@@ -31,10 +31,7 @@ def test_features_of_a_cluster_are_sums_over_its_servers() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(as_published, "_made", lambda *given: Regressor())
         choice = as_published.RegressorChoice(kind="linear", settings={}, error=0.0)
-        parameters = as_published.Parameters(chosen=choice, best_of_kinds=(choice,))
-        made = PublishedRegressors(
-            known, as_published.size_features, named=False, parameters=parameters
-        )
+        made = PublishedRegressors(known, as_published.size_features, named=False, choice=choice)
         (step_s,) = made.steps_s([scenario])
     graph = study.network("ant")
     layers = sum(node.parameters > 0 for node in graph.nodes)
@@ -46,19 +43,12 @@ def test_features_of_a_cluster_are_sums_over_its_servers() -> None:
 
 def test_the_best_on_networks_left_out_is_chosen_and_loads_alike() -> None:
     known = study.known()
-    made = PublishedRegressors.fit(
-        known, as_published.size_features, kinds=("polynomial", "linear")
-    )
-    assert {best_of_kind.kind for best_of_kind in made.parameters.best_of_kinds} == {
-        "polynomial",
-        "linear",
-    }
-    assert made.parameters.chosen.error == min(
-        best_of_kind.error for best_of_kind in made.parameters.best_of_kinds
-    )
-    loaded = PublishedRegressors(
-        known, as_published.size_features, named=False, parameters=made.parameters
-    )
+    kinds = ("polynomial", "linear")
+    made = PublishedRegressors.fit(known, as_published.size_features, kinds=kinds)
+    of_kinds = as_published.best_of_kinds(known, as_published.size_features, kinds)
+    assert [best.kind for best in of_kinds] == [*kinds]
+    assert made.choice == min(of_kinds, key=lambda best: best.error)
+    loaded = PublishedRegressors(known, as_published.size_features, named=False, choice=made.choice)
     scenarios = study.scenarios(workers=(1, 3))
     np.testing.assert_array_equal(made.steps_s(scenarios), loaded.steps_s(scenarios))
 
@@ -70,25 +60,21 @@ def test_kinds_are_compared_on_networks_that_did_not_choose_their_settings(
     grid = {"kernel": ("rbf",), "C": (1.0, 1000.0), "gamma": (0.05, 0.5), "epsilon": (0.1,)}
     monkeypatch.setitem(GRIDS, "svr", grid)
     known = study.known(effects={"bee": 1.5, "dog": -1.0}, noise=0.5)
-    made = PublishedRegressors.fit(known, as_published.size_features, kinds=("linear", "svr"))
-    by_kind = {best_of_kind.kind: best_of_kind for best_of_kind in made.parameters.best_of_kinds}
-    of_all = PublishedRegressors.fit(
-        known, as_published.size_features, kinds=("svr",)
-    ).parameters.chosen
+    of_kinds = as_published.best_of_kinds(known, as_published.size_features, ("linear", "svr"))
+    by_kind = {best.kind: best for best in of_kinds}
+    of_all = PublishedRegressors.fit(known, as_published.size_features, kinds=("svr",)).choice
     errors: list[float] = []
     settings = []
     for fold in (study.NETWORKS[first::4] for first in range(4)):
         out = [run for run in known.runs if run.scenario.workload.dnn in fold]
         rest = known.without(lambda run, fold=fold: run.scenario.workload.dnn in fold)  # type: ignore[misc]
         own = PublishedRegressors.fit(rest, as_published.size_features, kinds=("svr",))
-        settings.append(own.parameters.chosen.settings)
+        settings.append(own.choice.settings)
         steps_s = own.steps_s([run.scenario for run in out])
         errors += [abs(s / run.step_s - 1) for s, run in zip(steps_s, out, strict=True)]
     assert any(setting != of_all.settings for setting in settings)
     assert by_kind["svr"].settings == of_all.settings
     assert by_kind["svr"].error == pytest.approx(np.mean(errors)) != of_all.error
     # Nothing is to be chosen of a linear regression, so its error is the same both ways.
-    alone = PublishedRegressors.fit(
-        known, as_published.size_features, kinds=("linear",)
-    ).parameters.chosen
+    alone = PublishedRegressors.fit(known, as_published.size_features, kinds=("linear",)).choice
     assert by_kind["linear"] == alone
