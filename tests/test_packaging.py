@@ -126,7 +126,7 @@ def test_a_home_of_this_checkout_is_read_by_the_installed_one(
 
 def test_doctor_looks_at_this_machine(installed: Installed, tmp_path: Path) -> None:
     output = installed("doctor", home=tmp_path / "home")
-    assert "installed as a package" in " ".join(output.split())
+    assert "what `auto` runs on" in " ".join(output.split())
 
 
 def test_what_others_measured_comes_with_the_package(installed: Installed, tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ class SparseRecord(Record):
     def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
         fields: dict[str, JsonValue] = handler(self)
         for name in self.SPARSE:
-            if fields.get(name) == self.__pydantic_fields__[name].default:
+            if getattr(self, name) == self.__pydantic_fields__[name].default:
                 fields.pop(name, None)
         return fields
 

@@ -5,7 +5,6 @@ import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 from pipelines.cli.tables import TableColumn, print_rows
@@ -14,12 +13,9 @@ from profilers.clusters import cgroups, choose_backend, netns, open_cluster, own
 from profilers.clusters.fleet import fleet_file, has_fleet, read_fleet
 from profilers.clusters.node_types import node_group, node_types
 from profilers.steady import host, hostlock
-from studies.messages import name_some
 from warehouse.extras import has_extra
-from warehouse.home import is_checkout
 from warehouse.records import MissingTool, StepcastError
 
-LOCK_FILE = Path(__file__).parents[2] / "requirements.lock"
 MEMORY_GIB = 4.0
 """Five TensorFlow processes of 0.7 GiB each: a server and the demo's four workers."""
 _TOOLS = {
@@ -59,7 +55,6 @@ def examine() -> list[HostFinding]:
     namespaces = _network_namespaces()
     return [
         *map(_extra, _EXTRAS),
-        _locked_versions(),
         _cores(),
         _memory(),
         _instruction_sets(),
@@ -96,37 +91,10 @@ def print_findings(findings: Sequence[HostFinding]) -> None:
     print_rows([TableColumn(title) for title in titles], rows)
 
 
-def version_differences(lock: str, installed: Callable[[str], str | None]) -> list[str]:
-    """Say which packages of a lock file's text are absent or have another version.
-
-    Builds of one version (`2.13.0+cpu`) count as that version. `installed` maps a name to its
-    version, None if absent.
-    """
-    pins = re.findall(r"^([\w.-]+)==(\S+)", lock, re.MULTILINE)
-    versions = {name: (installed(name) or "absent").partition("+")[0] for name, _ in pins}
-    return [f"{name} {versions[name]}, not {pin}" for name, pin in pins if versions[name] != pin]
-
-
 def _extra(name: str) -> HostFinding:
     has, mend = has_extra(name), f"pip install 'stepcast[{name}]'"
     state = "there" if has else "not installed"
     return HostFinding(f"extra {name}", has, state, _EXTRAS[name], mend)
-
-
-def _locked_versions() -> HostFinding:
-    name, use = "locked versions", "repeatable runs"
-    if not is_checkout():
-        return HostFinding(name, True, "installed as a package: versions are what pip chose", use)
-    different = version_differences(LOCK_FILE.read_text(), _installed_version)
-    state = name_some(different) or "as in requirements.lock"
-    return HostFinding(name, not different, state, use, "make setup")
-
-
-def _installed_version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _cores() -> HostFinding:

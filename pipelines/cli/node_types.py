@@ -113,12 +113,7 @@ def _device(name: str, kind: "NodeType | FleetType") -> "Device | None":
     """Return the data sheet of a node type's GPU."""
     from models.gpu_step.device import device_of_node, devices
 
-    return device_of_node(name) or devices().get(_slug(kind.gpu or ""))
-
-
-def _slug(gpu: str) -> str:
-    """Return the words of a GPU as data sheets are named: of A100 80GB, a100-80gb."""
-    return gpu.lower().replace(" ", "-")
+    return device_of_node(name) or devices().get((kind.gpu or "").lower().replace(" ", "-"))
 
 
 def _hardware(name: str, kind: "NodeType | FleetType") -> dict[str, Any]:

@@ -159,6 +159,16 @@ class Boot:
             )
 
 
+def _remember_left(end: Callable[[], tuple[str, ...]]) -> None:
+    """End what was rented; where something is left, this owner stays known to be dead."""
+    try:
+        left: tuple[str, ...] | None = None
+        left = end()
+    finally:
+        if left != ():
+            owner.keep_lock()
+
+
 _SSH_S = 240.0
 
 
@@ -248,12 +258,7 @@ class Ec2Cluster(SshCluster):
 
     def _end(self, ids: Collection[str]) -> None:
         self._rented = [id_ for id_ in self._rented if id_ not in ids]
-        try:
-            if self._renter.end(ids):
-                owner.keep_lock()
-        except BaseException:
-            owner.keep_lock()
-            raise
+        _remember_left(partial(self._renter.end, ids))
 
     def _settle(self) -> None:
         """End whatever this cluster has launched, and go on to ask where that is interrupted."""
@@ -263,10 +268,8 @@ class Ec2Cluster(SshCluster):
         launches = self._book.read().of(self._allowance.account).intents.values()
         own_launches = [launch for launch in launches if launch.owner == self._prefix]
         try:
-            if self._renter.settle(own_launches):
-                owner.keep_lock()
+            _remember_left(partial(self._renter.settle, own_launches))
         except BaseException:
-            owner.keep_lock()
             tokens = {intent.token for intent in own_launches}
             living = self._book.read().living.items()
             with suppress(ProbeFailed):
@@ -276,12 +279,10 @@ class Ec2Cluster(SshCluster):
     def _close_access(self) -> None:
         """Remove the key and the group that were made for this cluster."""
         names = [name for name in self._book.read().accesses if name == self._prefix]
-        try:
-            if close_accesses(self._provider, self._book, names, self._allowance.say, END_S):
-                owner.keep_lock()
-        except BaseException:
-            owner.keep_lock()
-            raise
+        say = self._allowance.say
+        _remember_left(
+            partial(close_accesses, self._provider, self._book, names, say, within_s=END_S)
+        )
 
     def _market(self, spot: bool | None) -> Market:
         return "spot" if (self._launch.spot if spot is None else spot) else "on_demand"

@@ -23,7 +23,7 @@ from pydantic import (
 
 from profilers.record_file import read_record
 from warehouse.fields import checked_name
-from warehouse.records import Backend, BadInput, Record, content_hash
+from warehouse.records import Backend, BadInput, Record, SparseRecord, content_hash
 
 BACKENDS: tuple[Backend, ...] = ("ssh", "ec2")
 """Those whose nodes are machines of the fleet file."""
@@ -104,19 +104,7 @@ class Volume(Record):
         return self.gb * self.usd_per_gb_month / HOURS_PER_MONTH
 
 
-_LATER = (
-    "launch_template",
-    "version",
-    "subnets",
-    "silence_s",
-    "volume",
-    "profile",
-    "ssh_from",
-)
-"""Fields of `Launch` that came after fleets had measured without them."""
-
-
-class Launch(Record):
+class Launch(SparseRecord):
     """How EC2 instances are launched; each ends by itself after `most_hours` at the latest.
 
     A launch template names image, key, network, placement and profile; what is given beside it
@@ -129,13 +117,18 @@ class Launch(Record):
     A program on an instance that says nothing for `silence_s` counts as lost.
     """
 
+    SPARSE = (
+        *("launch_template", "version", "subnets", "silence_s", "volume", "profile"),
+        "ssh_from",
+    )
+
     region: Name
     launch_template: Name | None = None
     version: str = "$Default"
     image: str | None = None
     key_name: str | None = None
     subnet: str | None = None
-    subnets: Mapping[Name, str] = Field(default_factory=dict)
+    subnets: Mapping[Name, str] = {}
     security_groups: tuple[str, ...] = ()
     spot: bool = False
     public: bool = True
@@ -162,16 +155,6 @@ class Launch(Record):
                 "with `public: false`, say in `ssh_from` which address nodes see you at"
             )
         return self
-
-    @model_serializer(mode="wrap")
-    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
-        # Fleets keep the host_id that they had before there was a choice.
-        fields: dict[str, JsonValue] = handler(self)
-        for name in _LATER:
-            field = type(self).model_fields[name]
-            if getattr(self, name) == field.get_default(call_default_factory=True):
-                fields.pop(name, None)
-        return fields
 
     @property
     def places(self) -> Mapping[str | None, str | None]:

@@ -4,30 +4,21 @@ A mapping is YAML; those of public data sets are in `mappings/`, found by the fi
 """
 
 import difflib
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import polars as pl
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    JsonValue,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from profilers.record_file import read_record
-from warehouse.records import BadInput, Record
+from warehouse.records import BadInput, Record, SparseRecord
 
 Kind = Literal["text", "integer", "real", "flag", "time"]
 FOLDER = Path(__file__).parent / "mappings"
 
 
-class ColumnSource(Record):
+class ColumnSource(SparseRecord):
     """Where the values of one column come from: a source column, a constant, or a subject.
 
     A source column may be converted: `type` says to what (text unless said), `factor` multiplies a
@@ -36,6 +27,8 @@ class ColumnSource(Record):
     object.
     """
 
+    SPARSE = ("words",)
+
     column: str | None = None
     constant: bool | int | float | str | None = None
     subject: Mapping[str, "Source"] | None = None
@@ -43,14 +36,6 @@ class ColumnSource(Record):
     factor: float | None = Field(default=None, allow_inf_nan=False)
     pattern: str | None = None
     words: Mapping[str, str] | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
-        # As in `CsvMapping.canonical_json`.
-        fields: dict[str, JsonValue] = handler(self)
-        if self.words is None:
-            fields.pop("words", None)
-        return fields
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
@@ -109,7 +94,7 @@ class Sample(Record):
     lines: int = Field(ge=1)
 
 
-class CsvMapping(Record):
+class CsvMapping(SparseRecord):
     """How a CSV file becomes rows of the raw table `table`.
 
     Each line gives a row for every entry of `rows` (one, if there are none), with `columns` and
@@ -121,6 +106,8 @@ class CsvMapping(Record):
     columns have in the lines that are meant.
     """
 
+    SPARSE = ("commit", "hardware", "step", "sample", "only")
+
     table: str
     source: str
     licence: str | None = None
@@ -129,26 +116,12 @@ class CsvMapping(Record):
     hardware: str | None = None
     step: str | None = None
     sample: Sample | None = None
-    only: Mapping[str, Annotated[str, AfterValidator(_is_pattern)]] = Field(default_factory=dict)
+    only: Mapping[str, Annotated[str, AfterValidator(_is_pattern)]] = {}
     missing: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
     host: Mapping[str, str] = Field(default_factory=dict)
     columns: Mapping[str, Source]
     rows: tuple[Mapping[str, Source], ...] = ({},)
-
-    def canonical_json(self) -> str:
-        """Return JSON as `Record` does, without what is as in most files.
-
-        A file is not imported again with another mapping, and the first ones had none of it.
-        """
-        fields = type(self).model_fields
-        unsaid = {
-            name
-            for name in ("commit", "hardware", "step", "sample", "only")
-            if getattr(self, name) == fields[name].get_default(call_default_factory=True)
-        }
-        kept = self.model_dump(mode="json", exclude=unsaid)
-        return json.dumps(kept, sort_keys=True, separators=(",", ":"))
 
     def sources(self) -> Iterator[ColumnSource]:
         """Yield every source column, those within subjects included."""

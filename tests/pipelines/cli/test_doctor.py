@@ -13,7 +13,6 @@ from pipelines.cli.doctor import (
     HostFinding,
     examine,
     exit_code,
-    version_differences,
 )
 from profilers import commands
 from profilers.clusters import cgroups, netns, owner, reap
@@ -55,15 +54,6 @@ def test_without_any_tool_the_cluster_is_loopback(
     assert findings["backend"].found.startswith("loopback: ")
     assert exit_code([findings["backend"], findings["tcpdump"]]) == 0
     assert exit_code([findings["backend"], findings["setpriv"]]) == 1
-
-
-def test_versions_are_compared_with_the_lock() -> None:
-    lock = "# made by\ntorch==2.13.0\nduckdb==1.5.5\nrich==15.0.0\nxgboost==3.2.0\n"
-    installed = {"torch": "2.13.0+cpu", "duckdb": "2.0.0", "rich": "15.0.0"}
-    assert version_differences(lock, installed.get) == [
-        "duckdb 2.0.0, not 1.5.5",
-        "xgboost absent, not 3.2.0",
-    ]
 
 
 def test_a_running_measurement_is_told() -> None:
