@@ -31,7 +31,6 @@ WEEKLY = member()
 
 DUE: dict[str, tuple[Member, Sequence[Run], datetime | None, bool, str]] = {
     "never done": (WEEKLY, [], None, True, "never done"),
-    "never done, changed": (WEEKLY, [], MONDAY, True, "never done"),
     "done this week": (WEEKLY, visited(WEEKLY, SUNDAY), None, False, "done"),
     "done last week": (WEEKLY, visited(WEEKLY, BEFORE), None, True, "last done 2030-01-10 02:03"),
     "begun last week, ended in this one": (
@@ -96,13 +95,6 @@ DUE: dict[str, tuple[Member, Sequence[Run], datetime | None, bool, str]] = {
     ),
     "paused": (member(paused=True), [], None, False, "paused"),
     "changed since": (WEEKLY, visited(WEEKLY, SUNDAY), MONDAY, True, "it has drifted"),
-    "changed meanwhile": (
-        WEEKLY,
-        visited(WEEKLY, SUNDAY),
-        SUNDAY + MINUTE,
-        True,
-        "it has drifted",
-    ),
     "changed before": (WEEKLY, visited(WEEKLY, MONDAY), SUNDAY, False, "done"),
     "changed, and failed since": (
         WEEKLY,

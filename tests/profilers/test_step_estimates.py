@@ -4,9 +4,7 @@ import pytest
 
 from networks.figures import figures
 from profilers.clusters.node_types import node_group
-from profilers.probe import STEP_S
-from profilers.scenarios import step_or_guess_s, step_s
-from profilers.torch_throughput.probe import Settings
+from profilers.scenarios import step_s
 from tests.profilers.training import scenario
 from warehouse.records import Scenario
 
@@ -39,25 +37,3 @@ def test_gradients_are_exchanged_by_several_on_links_of_a_speed() -> None:
     assert eight_s - one_s == pytest.approx(7 / 4 * (two_s - one_s))
     unshaped = training(workers=8).model_copy(update={"link_mbps": None})
     assert seconds(unshaped) == pytest.approx(one_s)
-
-
-def test_of_unknown_networks_there_is_a_guess() -> None:
-    unknown = training(dnn="somebodys_own")
-    assert step_s(unknown) is None
-    assert step_or_guess_s(unknown) == STEP_S
-
-
-@pytest.mark.parametrize(
-    ("iterations", "interval", "most_s", "step_s", "steps"),
-    [
-        (60, None, None, 5.0, 60),
-        (60, 0.03, None, 0.1, 30),
-        (60, 0.03, 45, 2.0, 20),
-        (100, 0.02, 10, 0.5, 20),
-    ],
-)
-def test_so_many_iterations_are_expected(
-    iterations: int, interval: float | None, most_s: float | None, step_s: float, steps: int
-) -> None:
-    settings = Settings(iterations=iterations, interval=interval, most_s=most_s)
-    assert settings.expected_steps(step_s) == steps

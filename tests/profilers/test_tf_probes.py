@@ -6,12 +6,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from profilers.clusters import open_cluster
 from profilers.commands import run
-from profilers.nodes.tf_jobs import AsyncJob
 from profilers.probe import RequestedScenarios
 from tests.profilers.training import SMALL_CNN_PARAMETERS, measured, samples, with_server
-from warehouse.records import ProbeFailed
 
 ONE = RequestedScenarios(own=(with_server(1),))
 
@@ -82,16 +79,3 @@ def test_throughput_of_one_and_two_workers_on_one_start(alone: None, tmp_path: P
         assert 0 < inside.height < steps.height
         counted = inside.height / (2 * 2)
         assert sum(rates) / 2 == pytest.approx(counted, rel=0.3)
-
-
-@pytest.mark.cluster
-def test_a_worker_that_dies_is_told_with_its_words(alone: None) -> None:
-    one_worker = with_server(1)
-    with open_cluster("emulated", one_worker.nodes, one_worker.link_mbps) as cluster:
-        with AsyncJob(cluster, one_worker, lambda _: None) as job:
-            cluster.run(
-                job.workers[0],
-                ["pkill", "-KILL", "-f", r'tf_throughput\.program.*"role": "worker"'],
-            )
-            with pytest.raises(ProbeFailed, match=r"worker0 of small_cnn .* ended early \(killed"):
-                job.run(job.workers[0], 1)

@@ -39,15 +39,6 @@ def test_only_systems_that_forecast_are_planned(study_file: Path) -> None:
     assert task_names == ["fit linear", "predict by linear"]
 
 
-def test_what_has_landed_is_not_planned(study_file: Path) -> None:
-    rest = names(study_file, 5)
-    assert [name for name in rest if name.startswith("measure")] == [
-        "measure alexnet 64px b4, 200 Mb/s, W=1",
-        "measure alexnet 64px b4, 200 Mb/s, W=3",
-    ]
-    assert not [name for name in rest if name.startswith(("probe", "profile"))]
-
-
 def test_a_cluster_is_started_once_for_each_curve(study_file: Path) -> None:
     study = read_study(study_file)
     expected = {task.name: task.expected_s for task in planned(study)}

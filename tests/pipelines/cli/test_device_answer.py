@@ -118,24 +118,6 @@ def test_a_row_says_what_a_user_needs(
     assert waits == "  GPU 20 ms, host 50 ms; batches are free at least until 5"
 
 
-def test_a_step_unlike_those_that_were_judged_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = lines(forecast(is_unlike_judged=True), capsys)
-    assert "  past error 12 % of unseen GPUs, n = 7; none such has been judged" in shown
-
-
-def test_a_compiled_row_says_what_that_buys(capsys: pytest.CaptureFixture[str]) -> None:
-    eager: dict[str, Any] = {
-        "needed_bytes": 12 * GIB,
-        "fits": True,
-        "longer": -0.25,
-        "launches": 1200.0,
-    }
-    eager |= {"compiled_launches": 400.0, "graph_breaks": {"_local_scalar_dense": 2}}
-    shown = " ".join(line.strip() for line in lines(forecast(eager=eager), capsys))
-    assert "-25 % time of an eager step, 400 launches for 1,200, 10.0 GiB for 12.0" in shown
-    assert "graph breaks: _local_scalar_dense × 2; those by Python are not looked at" in shown
-
-
 def test_figures_that_are_published_follow_from_step_price_and_flops() -> None:
     """1e12 FLOPs in 0.05 s are 20 TFLOP/s of 100; 64 words cost 3.6 dollars an hour for 0.05 s."""
     usd = 3.6 / 3600 * 0.05 / 64 * 1e6
@@ -153,71 +135,52 @@ def test_dollars_have_digits_and_no_powers_of_ten(usd: float, shown: str) -> Non
     assert significant(usd) == shown
 
 
-def test_a_row_names_the_precision_and_the_board_that_stand_in(
-    capsys: pytest.CaptureFixture[str],
+_FLOAT16 = [{"share": 1.0, "device": "mine", "dtypes": ["float16", "float32"]}]
+_LOST = {"gpu_s": 0.04, "host_s": 0.03, "waits_s": 0.008, "varied_s": 0.002}
+_OTHER_TYPE = {"host_rests_on": "processor", "processor": "AMD EPYC 7R13"}
+_EAGER = {"needed_bytes": 12 * GIB, "fits": True, "longer": -0.25, "launches": 1200.0}
+_EAGER |= {"compiled_launches": 400.0, "graph_breaks": {"_local_scalar_dense": 2}}
+
+
+@pytest.mark.parametrize(
+    ("detail", "told"),
+    [
+        ({"is_unlike_judged": True}, "of unseen GPUs, n = 7; none such has been judged"),
+        ({"eager": _EAGER}, "eager step, 400 launches for 1,200, 10.0 GiB for 12.0"),
+        ({"eager": _EAGER}, "graph breaks: _local_scalar_dense × 2; those by Python are not"),
+        ({"rests_on": "public", "timed_on": _FLOAT16}, "rests on public data of it in float16"),
+        ({"past_devices": ["h100"]}, "past error 12 % of unseen networks, n = 7 on h100"),
+        ({"own_traces": ["a.json"], "own_share": 0.8}, "rests on a.json (80 %) and its data"),
+        ({}, "`stepcast import kineto TRACE --worker gpu.mine`"),
+        ({"alone_s": 0.04}, "with the fastest public host 40 ms, with the slowest 60 ms"),
+        ({"fits": False, "needed_bytes": 31 * GIB}, "31.0/24 no room"),
+        ({"fits": False, "needed_bytes": 31 * GIB}, "does not fit: 31.0 GiB of 24.0, of which a"),
+        ({"fits": False}, "a twentieth stays spare; a batch of about 4 does"),
+        ({"fits": False}, "6.0 of activations (4.0 in all in"),
+        ({"fits": False, "largest_batch_size": 0}, "a smaller one may"),
+        ({}, "mm: 3 calls, 5 ms, 25 %"),
+        ({}, "25.0 % of the GPU's time is of operators that nobody timed, 25.0 % of kinds"),
+        (_LOST, "GPU 40 ms, host 30 ms, waits for values 8 ms, uneven launching 2 ms"),
+        (_LOST | {"precision": "float16"}, "waits for loss scaling 8 ms"),
+        ({}, "Host of gpu.mine: the middle one of public steps, which name no processor ("),
+        (_OTHER_TYPE, "Host of gpu.mine (AMD EPYC 7R13): measured on another node type with"),
+        ({"host_rests_on": "measured"}, "Host of gpu.mine: of this node type, measured by probe"),
+    ],
+)
+def test_a_row_tells_what_it_rests_on_and_what_it_lacks(
+    detail: dict[str, Any], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The step is in bfloat16: what was timed in float16 alone says so."""
-    timed_on = [{"share": 1.0, "device": "mine", "dtypes": ["float16", "float32"]}]
-    shown = lines(forecast(rests_on="public", timed_on=timed_on, past_devices=["h100"]), capsys)
-    assert "  rests on public data of it in float16" in shown
-    assert "  past error 12 % of unseen networks, n = 7 on h100" in shown
-    traced = lines(forecast(own_traces=["your trace a.json"], own_share=0.8), capsys)
-    assert any(
-        line.startswith("  rests on your trace a.json (80 %) and its data") for line in traced
+    of = forecast(**detail)
+    load = of.scenario.workload.model_copy(
+        update={"precision": detail.get("precision", "bfloat16")}
     )
-    assert "To have a step of yours count: `stepcast import kineto TRACE --worker gpu.mine`." in (
-        traced
-    )
-    measured = lines(forecast(host_rests_on="measured", binds="gpu"), capsys)
-    assert not any("public host" in line for line in measured)
-    by_host = lines(forecast(binds="host", alone_s=0.04, host_s=0.04), capsys)
-    assert "  with the fastest public host 40 ms, with the slowest 60 ms" in by_host
+    of = replace(of, scenario=of.scenario.model_copy(update={"workload": load}))
+    assert told in " ".join(" ".join(lines(of, capsys, explain=True)).split())
 
 
-def test_what_does_not_fit_says_what_does(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = lines(forecast(fits=False, needed_bytes=31 * GIB), capsys)
-    assert any(line.endswith("31.0/24  no room") for line in shown)
-    assert (
-        "  does not fit: 31.0 GiB of 24.0, of which a twentieth stays spare; a batch of about 4 "
-        "does"
-    ) in shown
-    assert any("6.0 of activations (4.0 in all in" in line for line in shown)
-    none = lines(forecast(fits=False, largest_batch_size=0), capsys)
-    assert any(line.endswith("a smaller one may") for line in none)
-
-
-def test_details_name_the_costliest_operators(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = lines(forecast(), capsys, explain=True)
-    assert "  mm: 3 calls, 5 ms, 25 %" in shown
-    assert any(
-        "25.0 % of the GPU's time is of operators that nobody timed, 25.0 % of kinds" in line
-        for line in shown
-    )
-
-
-def test_what_a_step_loses_beside_gpu_and_host_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    lost = forecast(gpu_s=0.04, host_s=0.03, waits_s=0.008, varied_s=0.002)
-    words = "GPU 40 ms, host 30 ms, waits for values 8 ms, uneven launching 2 ms"
-    assert any(words in line for line in lines(lost, capsys))
-    load = lost.scenario.workload.model_copy(update={"precision": "float16"})
-    half = replace(lost, scenario=lost.scenario.model_copy(update={"workload": load}))
-    assert any("waits for loss scaling 8 ms" in line for line in lines(half, capsys))
-
-
-def test_it_says_whose_host_issues_steps(capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        "Host of gpu.mine: the middle one of public steps, which name no processor "
-        "(probe inventory measures yours)."
-    ) in lines(forecast(), capsys)
-    alike = lines(forecast(host_rests_on="processor", processor="AMD EPYC 7R13"), capsys)
-    assert (
-        "Host of gpu.mine (AMD EPYC 7R13): measured on another node type with this processor."
-        in alike
-    )
-    measured = lines(forecast(host_rests_on="measured"), capsys)
-    assert (
-        "Host of gpu.mine: of this node type, measured by probe inventory or a trace." in measured
-    )
+def test_a_step_that_binds_no_public_host_names_none(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = lines(forecast(host_rests_on="measured", binds="gpu"), capsys)
+    assert not any("public host" in line for line in shown)
 
 
 def test_a_step_waits_for_its_data(capsys: pytest.CaptureFixture[str]) -> None:

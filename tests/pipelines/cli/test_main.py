@@ -119,19 +119,6 @@ def test_our_own_errors_are_one_line_and_exit_1(
         main(["--debug", "accuracy"])
 
 
-def test_a_study_that_does_not_exist_is_exit_2(stepcast: Callable[..., Any], home: Path) -> None:
-    answer = stepcast("run", str(home / "mine" / "none.yaml"))
-    assert answer.code == 2
-    assert answer.err == f"stepcast: study {home}/mine/none.yaml does not exist\n"
-
-
-def test_the_command_line_is_the_console_script() -> None:
-    import tomllib
-
-    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
-    assert project["scripts"] == {"stepcast": f"{command_line.__name__}:main"}
-
-
 def test_what_a_killed_command_left_goes_with_the_next_one_and_reap_names_it(
     stepcast: Stepcast, home: Path
 ) -> None:

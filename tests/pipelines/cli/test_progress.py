@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-from pipelines.cli import progress
 from pipelines.cli.progress import LineProgress
 from studies.plan import Task
 
@@ -21,19 +20,3 @@ def test_lines_say_what_begins_and_what_is_left(capsys: pytest.CaptureFixture[st
     assert re.fullmatch(r"\[ +0 s, about 4 min left\] one thing", first)
     assert second.endswith("] another")
     assert warning == "warning: look out"
-
-
-def test_what_was_slow_makes_the_rest_look_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    now_s = 0.0
-    monkeypatch.setattr(progress, "monotonic", lambda: now_s)
-    lines = LineProgress(PLAN)
-    assert lines.left_s() == pytest.approx(240)
-    now_s = 20.0
-    assert lines.left_s() == pytest.approx(220)
-    now_s = 150.0
-    lines.finished("a")
-    lines.finished("nothing of the plan")
-    assert lines.left_s() == pytest.approx(2 * 180)
-    for name in "bc":
-        lines.finished(name)
-    assert lines.left_s() == 0

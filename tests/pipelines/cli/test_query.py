@@ -46,11 +46,6 @@ def test_sql_prints_a_table(ask: Stepcast) -> None:
     ]
 
 
-def test_sql_prints_json(ask: Stepcast) -> None:
-    rows = json.loads(ask("sql", SQL, "--format", "json").out)
-    assert rows[1] == {"probe": "tf_throughput", "runs": 4, "nothing": None}
-
-
 @pytest.mark.parametrize("form", ["table", "csv", "json"])
 def test_every_type_of_column_can_be_printed(ask: Stepcast, form: str) -> None:
     for table in ("raw.run", "fit.fit", "pred.ledger", "report.accuracy", "raw.link"):
@@ -65,6 +60,7 @@ def test_every_type_of_column_can_be_printed(ask: Stepcast, form: str) -> None:
         ("SELEC 1", "syntax error"),
         ("SELECT * FROM raw.nothing", "nothing does not exist"),
         ("DELETE FROM raw.run", "the history is read-only"),
+        ("SELECT *\nFORM x", "at or near \"x\" (line 2, at 'x')"),
         ("", "no SQL statement given"),
     ],
 )
@@ -160,18 +156,6 @@ def test_several_statements_are_refused(ask: Stepcast) -> None:
     answer = ask("sql", "SELECT 1; SELECT 2")
     expected = "stepcast: expected one SQL statement, found 2; ask each\n"
     assert (answer.code, answer.out, answer.err) == (2, "", expected)
-
-
-@pytest.mark.parametrize(
-    ("statement", "expected"),
-    [
-        ("SELECT *\nFORM x", "at or near \"x\" (line 2, at 'x')"),
-    ],
-)
-def test_an_error_of_sql_says_where(ask: Stepcast, statement: str, expected: str) -> None:
-    answer = ask("sql", statement)
-    assert (answer.code, answer.err.count("\n")) == (2, 1)
-    assert expected in answer.err
 
 
 def test_every_column_of_what_probes_landed_is_explained(ask: Stepcast) -> None:

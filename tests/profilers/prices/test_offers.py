@@ -137,18 +137,11 @@ TYPES, SPOT, PRODUCTS = "DescribeInstanceTypes", "DescribeSpotPriceHistory", "Ge
     [
         (unset, BadInput, "no credentials .*AWS_ACCESS_KEY_ID .*aws configure"),
         (refuse(TYPES, 400, "RequestExpired"), BadInput, "RequestExpired: .* credentials"),
-        (refuse(TYPES, 401, "AuthFailure"), BadInput, "AuthFailure: said AWS; the credentials"),
-        (
-            refuse(SPOT, 403, "UnauthorizedOperation"),
-            BadInput,
-            "SpotPriceHistory: .* credentials",
-        ),
         (
             refuse(TYPES, 503, "RequestLimitExceeded"),
             ProbeFailed,
             "Exceeded: said AWS$",
         ),
-        (refuse(SPOT, 500, "InternalError"), ProbeFailed, "InternalError: said AWS"),
         (down, ProbeFailed, "AWS .*us-east-1 cannot be reached: .*check the network"),
         (says(TYPES, b"<html>"), ProbeFailed, "no answer that can be understood"),
         (says(PRODUCTS, NESTED), ProbeFailed, "get_products: entry 1 cannot be"),

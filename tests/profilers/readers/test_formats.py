@@ -9,7 +9,7 @@ import pytest
 
 from profilers.readers import contract
 from profilers.readers.contract import ReaderOptions
-from profilers.readers.formats import FORMATS, find_format, suggest_format
+from profilers.readers.formats import find_format, suggest_format
 from warehouse import limits
 from warehouse.records import BadInput
 
@@ -19,13 +19,6 @@ def test_an_option_of_another_format_is_refused() -> None:
         find_format("kineto", ReaderOptions(world_size=8))
     with pytest.raises(BadInput, match="--mapping is for csv"):
         find_format("iperf3", ReaderOptions(mapping=Path("x")))
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_missing_files_and_folders_are_refused(name: str, tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "async_ps_cmdare.csv"):
-        with pytest.raises(BadInput, match=str(path)) if name != "csv" else pytest.raises(BadInput):
-            list(FORMATS[name].read(path, ReaderOptions()))
 
 
 EVENT = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "ts": 1, "dur": 2}
