@@ -41,6 +41,11 @@ def run(part: Callable[..., float], *arguments: str | int) -> PartResult:
     return PartResult(**json.loads(ran.stdout.splitlines()[-1]))
 
 
+def best_of(times: int, work: Callable[[], object]) -> float:
+    """Return the shortest of several times that `work` takes, seconds."""
+    return min(seconds(work) for _ in range(times))
+
+
 def seconds(work: Callable[[], object]) -> float:
     """Return how long `work` takes, seconds."""
     start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""How fast asynchronous SGD is simulated.
+"""How fast asynchronous SGD is simulated, beside the same model in SimPy.
 
 Every part runs in a process of its own, on one core. An event is one completed chunk; compiling,
 which happens once per machine, is not timed.
@@ -8,7 +8,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
-from benchmarks.child import run, seconds
+from benchmarks.child import best_of, run, seconds
 from benchmarks.contract import Benchmark, Figure, Outcome, Say, tabulated
 from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
 from models.async_sgd.simulator import simulate
@@ -25,6 +25,7 @@ class Size:
     layers: int = LAYERS
     steps: int = 1000
     compiled_steps: int = 400
+    simpy_steps: int = 3
     workers: int = 10
     many_workers: int = 1000
     many_workers_steps: int = 4
@@ -36,12 +37,17 @@ def measure(sizes: Mapping[str, int], progress: Say) -> Outcome:
     events = len(inception(size.layers, 1)[0].names) * size.workers
     progress(f"{events / size.workers:,.0f} operations a step, {size.workers} workers: compiled")
     fast = run(compiled, size.layers, size.workers, size.compiled_steps)
+    progress("the same in SimPy")
+    peer = run(in_simpy, size.layers, size.workers, size.simpy_steps)
     progress(f"2 to {size.workers} workers, {size.steps} steps each")
     all_sizes = run(all_sizes_s, size.layers, size.workers, size.steps)
     progress(f"{size.many_workers} workers")
     many = run(many_workers, size.layers, size.many_workers, size.many_workers_steps)
+    per_s = events * size.compiled_steps / fast.seconds
+    simpy_per_s = events * size.simpy_steps / peer.seconds
     return tabulated(
-        Figure("compiled", events * size.compiled_steps / fast.seconds, "events/s"),
+        Figure("compiled", per_s, "events/s", per_s / simpy_per_s, "SimPy"),
+        Figure("SimPy", simpy_per_s, "events/s"),
         Figure(f"2 to {size.workers} workers, {size.steps:,} steps each", all_sizes.seconds, "s"),
         Figure(f"peak memory, {size.many_workers:,} workers", many.peak_mb, "MB"),
     )
@@ -67,9 +73,15 @@ def compiled(layers: int, workers: int, steps: int) -> float:
     """Return the seconds of the compiled simulator, the best of three; called in a child."""
     graph, profiled = inception(layers)
     simulate(graph, profiled, options(1, 1))
-    return min(
-        seconds(lambda: simulate(graph, profiled, options(workers, steps))) for _ in range(3)
-    )
+    return best_of(3, lambda: simulate(graph, profiled, options(workers, steps)))
+
+
+def in_simpy(layers: int, workers: int, steps: int) -> float:
+    """Return the seconds of SimPy, the best of two; called in a child."""
+    from benchmarks.simpy_model import simulate
+
+    graph, profiled = inception(layers)
+    return best_of(2, lambda: simulate(graph, profiled, options(workers, steps)))
 
 
 def all_sizes_s(layers: int, workers: int, steps: int) -> float:
@@ -179,7 +191,7 @@ def _step(seconds: list[float], source: random.Random) -> ProfiledStep:
 
 
 BENCHMARK = Benchmark(
-    "How fast asynchronous SGD is simulated.",
+    "How fast asynchronous SGD is simulated, beside the same model in SimPy.",
     "The job has Inception-v3's size; less than a minute, more where it has to be compiled.",
     measure,
     asdict(Size()),
