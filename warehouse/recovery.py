@@ -10,7 +10,7 @@ from warehouse.connection import connect, presence
 from warehouse.durable_files import scratch, sync
 from warehouse.home import HISTORY, JOURNAL, MAIN
 from warehouse.journal import LoggedEntry, read
-from warehouse.publication import ensure_warehouse
+from warehouse.publication import ensure_warehouse, is_current, same_bytes
 from warehouse.records import DamagedFile, StepcastError
 from warehouse.upkeep import (
     bring_up_to_date,
@@ -51,14 +51,17 @@ def recover(home: Path) -> list[str]:
 
 def _is_damaged(home: Path) -> bool:
     with presence(home):
-        return bool(_damage(home / MAIN))
+        return bool(_damage(home / MAIN) or _is_unlike_published(home))
 
 
 def _put_aside(home: Path) -> list[str]:
     """Move a damaged warehouse away; return a line that says so, none if it is sound after all."""
     with presence(home, alone=True):
         main = home / MAIN
-        if not (why := _damage(main)):
+        why = _damage(main)
+        if not why and _is_unlike_published(home):
+            why = f"its bytes are not those of {HISTORY}, a copy that nothing has followed"
+        if not why:
             return []  # another process was here first
         away = set_aside(home, [main, main.with_name(main.name + ".wal")], why)
     return [f"{MAIN} was damaged; it is in {away} now, with the reason"]
@@ -96,6 +99,17 @@ def _bring_back(home: Path) -> list[str]:
         where = "; ".join(faults)
         lines.append(f"{JOURNAL}/ was damaged too, and what it had there is lost: {where}")
     return lines
+
+
+def _is_unlike_published(home: Path) -> bool:
+    """Tell whether the copy of what the warehouse holds is sound and of other bytes.
+
+    The checksums of DuckDB's blocks do not tell where equal words have changed alike.
+    """
+    main, history = home / MAIN, home / HISTORY
+    if not is_current(main, history) or same_bytes(main, history):
+        return False
+    return not _damage(history)
 
 
 def _damage(path: Path) -> str:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from pipelines.runtime import job_store
 from pipelines.runtime.job_store import EventLogEntry
-from tests.pipelines.runtime.sample_logs import SampleRecord, read_sample_logs
 from warehouse.durable_files import Appender
 
 _texts = st.text(st.characters(codec="utf-8"), max_size=20) | st.sampled_from(
@@ -54,23 +53,6 @@ def test_a_story_is_read_but_for_what_is_torn(
         expected += [entry] if cut >= len(line) - 1 else []
     file.write_bytes(content)
     assert job_store.read(file) == expected
-
-
-@given(st.lists(st.tuples(st.lists(st.integers(0, 99)), st.none() | st.floats(0, 1)), max_size=6))
-def test_logs_of_samples_are_read_but_for_what_is_torn(
-    tmp_path_factory: pytest.TempPathFactory,
-    records: list[tuple[list[int], float | None]],
-) -> None:
-    folder = tmp_path_factory.mktemp("samples")
-    content, expected = "", []
-    for step, (indices, torn_at) in enumerate(records):
-        line = f"[{step}, {indices}]\n"
-        cut = len(line) if torn_at is None else int(torn_at * len(line))
-        content += line[:cut]
-        row = SampleRecord(incarnation=1, rank=0, step=step, indices=tuple(indices))
-        expected += [row] if cut >= len(line) - 1 else []
-    (folder / "samples-000001-000000.jsonl").write_text(content)
-    assert read_sample_logs(folder) == expected
 
 
 def test_nothing_is_left_of_what_did_not_fit(tmp_path: Path) -> None:

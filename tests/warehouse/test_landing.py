@@ -1,4 +1,3 @@
-import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 
 from warehouse import landing
 from warehouse.landed_files import seal
-from warehouse.landing import compact, land, landed_runs, read_tables
+from warehouse.landing import land, landed_runs, read_tables
 from warehouse.records import BadInput, StepcastError, content_hash
 from warehouse.tables import CHUNK_ROWS, SCHEMAS
 
@@ -34,14 +33,6 @@ def test_a_landed_run_has_run_id_first_and_narrow_types(make: "Maker") -> None:
         "run.parquet",
         "scenario.parquet",
     ]
-
-
-def test_landed_runs_come_back_as_they_were(make: "Maker") -> None:
-    scenario = make.scenario()
-    runs = [make.run("r1", scenario, "profile"), make.run("r2", None, "profile", repeat=2)]
-    make.land(runs[0], scenario)
-    make.land(runs[1], None)
-    assert landed_runs(make.home / "landing") == runs
 
 
 def test_unreadable_runs_are_left_to_the_loader(make: "Maker") -> None:
@@ -207,23 +198,3 @@ def test_a_table_without_rows_lands(make: "Maker") -> None:
     folder = make.land(make.run("r1", None, "profile"), None, {"edge": EDGES.clear()})
     assert pq.read_table(folder / "edge.parquet").schema.equals(SCHEMAS["edge"])
     assert {name: len(rows) for name, rows in read_tables(folder).items()} == {"edge": 0, "run": 1}
-
-
-def test_a_trace_comes_back_and_is_smaller(tmp_path: Path) -> None:
-    chance = random.Random(1)
-    rows = [
-        ("one run", step, operation, 1_000_000 * step + 97 * operation + chance.randrange(50), 7)
-        for step in range(40)
-        for operation in range(500)
-    ]
-    schema = SCHEMAS["timing"]
-    columns = dict(zip(schema.names, zip(*rows, strict=True), strict=True))
-    table = pa.table(columns, schema=schema)
-    sizes = []
-    for name, options in (("plain", {"compression": "zstd"}), ("compact", compact(schema))):
-        file = tmp_path / name
-        with pq.ParquetWriter(file, schema, **options) as writer:
-            writer.write_table(table)
-        assert pq.read_table(file).equals(table)
-        sizes.append(file.stat().st_size)
-    assert sizes[1] < sizes[0]
