@@ -195,10 +195,6 @@ def up_to_two(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
     return LINEAR.requires(scenario)
 
 
-def never(scenario: Scenario) -> Refusal:
-    return Refusal("it never says anything")
-
-
 def test_what_a_system_refuses_is_told_and_not_waited_for(
     round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,15 +253,6 @@ def test_an_interval_without_a_value_is_told_recorded_and_counts_in_no_mean(
     assert accuracy["error_percent"].null_count() == accuracy.height == 4
     assert accuracy["inside_interval"].null_count() == 0
     assert read_only(warehouse.home, "SELECT * FROM report.leaderboard").is_empty()
-
-
-def test_curves_of_which_nothing_is_predicted_need_no_fit(
-    study_file: Path, warehouse: Warehouse
-) -> None:
-    empty = opened(study_file, warehouse.landing)
-    silent = replace(LINEAR, inputs=never)
-    assert fit_round(silent, empty, warehouse, Progress()) == {}
-    assert predict_missing(silent, empty, warehouse, Progress()).is_empty()
 
 
 def landed_study(text: str, folder: Path, warehouse: Warehouse) -> Round:

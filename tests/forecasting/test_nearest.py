@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from forecasting.nearest import (
     NEAREST,
@@ -97,24 +95,6 @@ def test_networks_are_apart_by_their_sizes() -> None:
     # Of one network of unknown size, operations grow with the pixels.
     narrow, wide = scenario(dnn="cuda_convnet"), scenario(dnn="cuda_convnet", image_size=128)
     assert apart(narrow, wide) == pytest.approx(2)
-
-
-SIZES = st.sampled_from([1, 2, 3, 4, 8])
-SCENARIOS = st.builds(
-    scenario,
-    SIZES,
-    dnn=st.sampled_from(["resnet18", "resnet50", "cuda_convnet"]),
-    batch_size=SIZES,
-    worker=st.sampled_from(["emu.avx2.s15", "emu.avx512.s15"]),
-)
-
-
-@given(SCENARIOS, SCENARIOS)
-def test_distances_are_the_same_both_ways_and_zero_of_itself(
-    one: Scenario, other: Scenario
-) -> None:
-    assert apart(one, other) >= 0
-    assert (apart(one, other) == 0) == (coordinates(one) == coordinates(other))
 
 
 def judged(errors: Mapping[Scenario, float]) -> JudgedScenarios:

@@ -4,7 +4,6 @@ A step takes 3 ms to start, 200 down, 50 of parsing, 7 of stall and 300 of compu
 updates.
 """
 
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,11 +42,6 @@ def test_the_cost_of_tracing_is_taken_off_the_computation() -> None:
 
 
 DEMANDS = st.lists(st.floats(0.001, 10), min_size=1, max_size=4)
-
-
-def fitted_lin(untraced_us: int = 1_000_000, **more: pl.DataFrame) -> lin.Lin:
-    made = chain(untraced_us=[untraced_us])
-    return lin.fit(raw_tables(made, {"client_gap_s": [0.05]}, **more))
 
 
 @pytest.mark.parametrize("customers", [1, 2, 7])

@@ -22,7 +22,6 @@ from reports.report import errors_plot, left_out_lines, sealed_sentence
 from studies.rounds import Round
 from tests.reports.pages import cells
 from tests.synthetic import STUDY, PaperProbes
-from warehouse.home import REPORT
 
 NO_CLOSING = {"meta", "br", "img", "link", "wbr"}
 
@@ -228,14 +227,6 @@ def test_text_is_escaped(round_: Round) -> None:
     text = report.render(evaluation(replace(round_, study=evil)))
     assert "<script>" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; $name" in text
-
-
-def test_the_report_is_replaced_whole(round_: Round, landing: Path, home: Path) -> None:
-    path = home / REPORT
-    path.write_text("old")
-    assert report.write(evaluation(round_), path) == path
-    assert path.read_text().startswith("<!doctype html>")
-    assert sorted(entry.name for entry in home.iterdir()) == ["landing", REPORT]
 
 
 @pytest.mark.parametrize(

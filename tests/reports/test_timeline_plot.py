@@ -1,21 +1,12 @@
 """A picture of what happened when to a job."""
 
 import json
-from datetime import UTC, datetime
 
 import numpy as np
 import polars as pl
-from matplotlib.lines import Line2D
 
 from reports import plots, timelines
 from reports.timelines import NodeLifetime
-
-BEGAN = datetime(2030, 1, 1, tzinfo=UTC)
-
-
-def ys(line: Line2D) -> list[float]:
-    return [float(y) for y in np.asarray(line.get_ydata())]
-
 
 PLAN = {"configuration": "2 fast@4", "iterations": 20, "train_s": 10.0, "finish_s": 15.0}
 ROWS = [

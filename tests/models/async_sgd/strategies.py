@@ -1,13 +1,12 @@
 """Random jobs for hypothesis: whole numbers, so that many events coincide."""
 
 from dataclasses import replace
-from typing import Any
 
 from hypothesis import strategies as st
 
 from models.async_sgd.graph import ProfiledStep, StepGraph
 from models.async_sgd.link_sharing import MeasuredSharing
-from models.async_sgd.workers import Sharing, SimulationOptions, Workers
+from models.async_sgd.workers import Sharing, SimulationOptions
 from tests.models.async_sgd.graphs import D, Op, P, U, W, job, options, step
 
 
@@ -72,32 +71,6 @@ def sharings(draw: st.DrawFn, chosen: SimulationOptions, servers: int) -> Simula
         downlink_measured=draw(st.none() | st.just(MEASURED)),
         uplink_measured=draw(st.none() | st.just(MEASURED)),
     )
-
-
-@st.composite
-def groups(draw: st.DrawFn) -> list[Workers]:
-    """Return one to three groups of workers that train together and differ in all they may."""
-    servers = draw(st.integers(1, 3))
-    shared = draw(sharings(draw(any_options()), servers))
-    trained = []
-    for _ in range(draw(st.integers(1, 3))):
-        graph, steps = draw(jobs(servers))
-        count, places = draw(st.integers(1, 3)), len(graph.names)
-        ranks = st.lists(st.integers(-3, 9), min_size=places, max_size=places)
-        own: dict[str, Any] = {
-            "workers": count,
-            "steps": draw(st.integers(1, 4)),
-            "ranks": draw(st.none() | ranks.map(tuple)),
-            "inter_op_threads": draw(st.integers(1, 2)),
-            "cores": draw(st.sampled_from([1.0, 1.5, 3.0])),
-            "client_gap_s": draw(st.sampled_from([(0.0,), (0.0, 1.5)])),
-        }
-        if shared.sharing == "max_min":
-            speeds = st.sampled_from([1.0, 4.0, 10.0, float("inf")])
-            own["worker_downlink_Bps"] = draw(speeds)
-            own["worker_uplink_Bps"] = draw(speeds)
-        trained.append(Workers(graph, steps, replace(shared, **own)))
-    return trained
 
 
 MEASURED = MeasuredSharing(

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.models.async_sgd.graphs import SPEED_BPS, D, P, U, W, job, options, random_ops
+from tests.models.async_sgd.graphs import SPEED_BPS, job, options, random_ops
 from tests.models.async_sgd.oracle.simulator import simulate
 from tests.models.async_sgd.printed_algorithm import PrintedAlgorithm
 
@@ -32,8 +32,3 @@ def test_the_mended_algorithm_and_the_simulator_agree(
     trace = simulate(graph, [step], options(workers, steps, window_bytes=window_bytes, record=True))
     np.testing.assert_allclose(trace.step_ends_s, np.array(algorithm.step_ends_s), rtol=1e-9)
     assert len(trace.intervals) == len(algorithm.trace) == trace.events
-
-
-def test_the_mended_algorithm_covers_every_resource() -> None:
-    resources = {op.resource for op in random_ops(seed=1, count=25)}
-    assert resources == {D, W, U, P}

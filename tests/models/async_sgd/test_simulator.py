@@ -59,21 +59,6 @@ def test_workers_that_give_way_to_the_first_get_out_of_each_others_way() -> None
     assert lengths[1, 0] == pytest.approx(7.0)
 
 
-def test_two_workers_share_a_link() -> None:
-    """A step computes 1 s or 2 s, then downloads 20 bytes.
-
-    Unequal: the first has 10 bytes by 2 s, shares until 4 s, and the second, with 10 bytes by
-    then, needs until 5 s. Equal: 20 bytes at half speed take 4 s.
-    """
-    graph, fast = job(Op(W, 1), Op(D, 20, after=(0,)))
-    slow = step(2.0, 0.0)
-    ends = {
-        tuple(simulate(graph, [fast, slow], options(2, 1, seed=seed)).step_ends_s[:, 0])
-        for seed in range(50)
-    }
-    assert ends == {(4.0, 5.0), (5.0, 4.0), (5.0, 5.0), (6.0, 6.0)}
-
-
 def test_flow_control_delays_a_large_tensor() -> None:
     """Whole: 0 ends at 5 s, 1 at 6 s. WIN = 20: 0 sends 2 s, 1 sends 1 s, 0 the rest."""
     ops = [Op(D, 50), Op(D, 10), Op(W, 0.25, after=(1,))]
@@ -112,13 +97,6 @@ def test_a_worker_with_several_threads_shares_its_cores() -> None:
     """On 1.5 cores: both at 3/4 speed until 0 has its 3 s at 4 s; 1 has 3 s of 5 then."""
     trace = run(Op(W, 3), Op(W, 5), inter_op_threads=2, cores=1.5, record=True)
     assert [(i.operation, i.end_s) for i in trace.intervals] == [(0, 4.0), (1, 6.0)]
-
-
-def test_servers_have_links_of_their_own() -> None:
-    graph, profiled = job(Op(D, 20), Op(D, 20))
-    apart = StepGraph(graph.names, graph.resources, (0, 1), graph.sizes_bytes, graph.successors)
-    ends = [simulate(g, [profiled], options(workers=2)).step_ends_s[0, 0] for g in (graph, apart)]
-    assert ends == [8.0, 4.0]
 
 
 def test_steps_are_sampled_evenly_and_with_replacement() -> None:

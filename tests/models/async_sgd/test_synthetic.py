@@ -10,18 +10,8 @@ from models.async_sgd.synthetic_trace import (
     steps_per_s,
     union_of_intervals,
 )
-from models.async_sgd.timeline import simulate_trace
 from tests.models.async_sgd.frames import CHAIN_STEP, chain
-from tests.models.async_sgd.test_predictor import fitted
-from tests.models.runs import scenario
 from warehouse.records import BadInput
-
-
-def test_workers_start_at_once_and_do_their_steps() -> None:
-    trace = simulate_trace(fitted(), scenario(3), steps=4)
-    assert trace.step_starts_s.shape == (3, 4)
-    assert trace.step_starts_s[:, 0].tolist() == [0, 0, 0]
-    assert trace.intervals == ()
 
 
 def test_intervals_that_touch_or_overlap_are_one() -> None:

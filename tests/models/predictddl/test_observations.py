@@ -1,22 +1,10 @@
 """What node types can do: as measured, and where a metric is missing, from what is known."""
 
-from collections.abc import Mapping
-
 import polars as pl
 import pytest
 
-from models.predictddl.observations import DENSE, POINTWISE, capabilities, observed_steps
-from tests.models.predictddl.study import MEASURED, group, raw_tables, scenario
-
-FAST = group("fast", 1)
-
-
-def with_pointwise(parts: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """Return what types can do, some with convolutions of single pixels too."""
-    by_type = {name: dict(rates) for name, rates in MEASURED.items()}
-    for name, part in parts.items():
-        by_type[name][POINTWISE] = part * by_type[name][DENSE]
-    return by_type
+from models.predictddl.observations import capabilities, observed_steps
+from tests.models.predictddl.study import raw_tables, scenario
 
 
 def test_types_of_other_hosts_are_types_of_their_own() -> None:
