@@ -4,7 +4,7 @@ from pathlib import Path
 
 from dagster import ExecuteInProcessResult, materialize
 
-from assets.aws import observed, price_definitions
+from assets.aws import observed
 from assets.resources import WarehouseResource
 from studies.messages import Progress
 from tests.aws import Aws
@@ -42,8 +42,3 @@ def test_prices_are_asked_for_and_loaded(home: Path, aws: Aws) -> None:
     assert warning.startswith("no prices of eu-west-1: eu-west-1 offers none of p3.8xlarge")
     runs = Warehouse(home).visible("price")["run_id"].to_list()
     assert runs == [metadata["runs"].value]
-
-
-def test_the_job_runs_the_asset() -> None:
-    (job,) = price_definitions().jobs or ()
-    assert job.name == "prices"

@@ -13,10 +13,8 @@ from tests.synthetic import (
     CAPTURING,
     ONLY_PROFILES,
     PYTORCH,
-    STUDY,
     write_study,
 )
-from warehouse.records import BadInput
 from warehouse.warehouse import read_only
 
 
@@ -99,21 +97,6 @@ def test_a_probe_is_shown_for_what_fits_see_and_for_what_judges(tmp_path: Path) 
         "ceer_pytorch",
         "ceer_pytorch_paper",
     ]
-
-
-@pytest.mark.parametrize(
-    ("right", "wrong", "expected"),
-    [
-        ("backend: loopback", "systems: [lineal]", "no system 'lineal'"),
-        ("links:", "linkz:", "no probe 'linkz'"),
-        ("probes:", "probes:\n  contention: {flows: [1]}", "contention needs 2 or more"),
-    ],
-)
-def test_a_study_that_is_wrong_is_told(
-    right: str, wrong: str, expected: str, tmp_path: Path
-) -> None:
-    with pytest.raises(BadInput, match=rf"paper\.yaml: .*{expected}"):
-        definitions_of(write_study(tmp_path, STUDY.replace(right, wrong)))
 
 
 def test_a_study_that_only_profiles_has_neither_fits_nor_accuracy(tmp_path: Path) -> None:

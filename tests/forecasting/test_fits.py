@@ -11,12 +11,11 @@ import pytest
 from forecasting import fits
 from forecasting.fits import Fit, newest_kept_fit
 from forecasting.round_forecasts import fit_round, fits_of_round
-from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.systems import ASYNC_SGD
 from models.system import System, Tables
 from studies.messages import Progress
 from studies.rounds import Round
-from tests.synthetic import MIXED, STUDY
+from tests.synthetic import STUDY
 from warehouse.warehouse import Warehouse
 
 MADE_BY = "v2-3-gabcdef"
@@ -104,15 +103,3 @@ def test_fits_to_other_rows_or_by_other_code_are_not_loaded(
     assert newest_kept_fit(LOADED, run_ids, fewer, warehouse) is None
     monkeypatch.setattr(fits, "code_digest", lambda: "code:other")
     assert newest_kept_fit(LOADED, run_ids, tables, warehouse) is None
-
-
-def test_mixed_workers_are_fitted_to_all_their_profiles(
-    landed_round: Callable[[str], Round], home: Path
-) -> None:
-    round_, history = landed_round(MIXED), Warehouse(home)
-    history.load()
-    made = fits_of_round(ASYNC_SGD, round_, history)
-    model = made[round_.study.curves[0]].fitted()
-    assert isinstance(model, AsyncSGD) and len(model.profiles) == 2
-    measured = tuple(run for run in round_.runs if run.probe != "tf_trace")
-    assert fits_of_round(ASYNC_SGD, replace(round_, runs=measured), history) == {}

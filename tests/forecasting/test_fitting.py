@@ -167,28 +167,6 @@ def test_a_system_that_cannot_be_fitted_is_left_out(
     assert all("lin is left out for" in text and "its packets were lost" in text for text in texts)
 
 
-def test_a_system_is_left_out_only_of_the_curves_that_it_cannot_be_fitted_to(
-    round_: Round, warehouse: Warehouse
-) -> None:
-    small, alexnet = round_.study.curves
-    ids = {run.run_id: run.scenario_id for run in round_.runs}
-
-    def fit(tables: Tables) -> FittedSystem:
-        if alexnet.profiled("loopback").scenario_id in {
-            ids[run_id] for run_id in tables["run"]["run_id"]
-        }:
-            raise BadInput("its packets were lost")
-        return LINEAR.fit(tables)
-
-    half = replace(LINEAR, fit=fit)
-    rows = predict_missing(half, round_, warehouse, Progress())
-    assert set(rows["subject_id"]) == {
-        scenario.scenario_id for scenario in small.scenarios("loopback")
-    }
-    with pytest.raises(BadInput, match=r"measure alexnet .*W=1: the ledger has no prediction"):
-        check_predicted(round_, ledger(warehouse))
-
-
 def up_to_two(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
     if scenario.strategy.workers > 2:
         return Refusal("it cannot count to three")

@@ -40,12 +40,6 @@ def test_every_figure_can_be_drawn(name: str) -> None:
     assert "<metadata" not in svg
 
 
-def test_the_same_figure_is_the_same_text() -> None:
-    assert plots.to_svg(study_sections.scaling(ROWS, "steps/s")) == plots.to_svg(
-        study_sections.scaling(ROWS, "steps/s")
-    )
-
-
 def test_scaling_shows_what_is_known() -> None:
     known = plots.to_svg(study_sections.scaling(ROWS, "steps/s"))
     assert all(label in known for label in ("predicted", "linear scaling", "measured", "workers"))

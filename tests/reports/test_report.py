@@ -17,7 +17,6 @@ from forecasting.evaluation import Evaluation
 from forecasting.findings.study import STANDING, OpeningFigures, describe_round
 from forecasting.results import JUDGED, summary, titles
 from reports import report
-from reports.plots import PALETTE
 from reports.report import errors_plot, left_out_lines, sealed_sentence
 from studies.rounds import Round
 from tests.reports.pages import cells
@@ -167,15 +166,6 @@ def test_every_section_is_in_the_contents(html: str) -> None:
     assert "<table" not in opening
 
 
-def test_colours_follow_the_page(html: str) -> None:
-    """Every colour of a figure has a dark twin in the style, by its name."""
-    used = set(re.findall(r"var\(--(\w+), #", html))
-    light, dark = (set(re.findall(r"--(\w+):", part)) for part in html.split("@media screen")[:2])
-    assert {"blue", "orange", "grey"} <= used <= dark & light
-    bare = re.sub(r"var\(--\w+, #[0-9a-f]{6}\)", "", html.partition("<nav")[2])
-    assert not set(PALETTE.values()) & set(re.findall(r"#[0-9a-f]{6}", bare))
-
-
 def test_the_report_shows_every_scenario(html: str, round_: Round) -> None:
     text = Page(html).text
     for scenario in [
@@ -286,13 +276,6 @@ POINTS = pl.DataFrame(
 def heights(line: Line2D) -> list[float]:
     """Return the heights of a line's points."""
     return [float(height) for height in np.asarray(line.get_ydata(), float)]
-
-
-def test_scenarios_of_one_number_of_workers_stand_apart_by_network() -> None:
-    (axes,) = errors_plot(POINTS.with_columns(workers=1), "linear scaling").axes
-    assert [text.get_text() for text in axes.get_xticklabels()] == ["a", "b"]
-    forecast = axes.lines[2]
-    assert np.diff(np.unique(np.asarray(forecast.get_xdata(), float))) == pytest.approx(1)
 
 
 def test_each_scenario_is_a_point_where_its_error_is() -> None:

@@ -5,9 +5,6 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from tests.reference import REFERENCE
-from warehouse.sets import copy_kept_runs, kept_runs
-
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
 
@@ -35,23 +32,6 @@ def test_what_the_probe_was_asked_makes_values_comparable(
     make.warehouse.load()
     rows = make.rows(f"SELECT comparable_id FROM report.history WHERE metric = '{METRIC}'")
     assert rows["comparable_id"].n_unique() == (1 if is_comparable else 2)
-
-
-def test_rounds_of_steady_cores_are_comparable(make: "Maker") -> None:
-    """Each of these runs found another speed of the host."""
-    runs = [
-        kept_run
-        for kept_run in kept_runs(REFERENCE)
-        if kept_run.study == "variance" and kept_run.scenario_id
-    ]
-    trained = [run.run_id for run in runs if run.probe == "torch_throughput"]
-    copy_kept_runs(REFERENCE, make.warehouse.landing, trained)
-    make.warehouse.load()
-    rows = make.rows(
-        "SELECT comparable_id, count(*) AS n FROM report.history WHERE metric = 'step_time_s' "
-        "GROUP BY comparable_id"
-    )
-    assert rows["n"].to_list() == [10, 10]
 
 
 def test_failed_runs_have_no_place_in_history(make: "Maker") -> None:

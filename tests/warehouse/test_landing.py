@@ -35,14 +35,6 @@ def test_a_landed_run_has_run_id_first_and_narrow_types(make: "Maker") -> None:
     ]
 
 
-def test_unreadable_runs_are_left_to_the_loader(make: "Maker") -> None:
-    run = make.run("r1", None, "profile")
-    make.land(run, None)
-    (make.land(make.run("r2", None, "profile"), None) / "run.parquet").write_bytes(b"PAR1 no")
-    (make.home / "landing" / "r3").mkdir()
-    assert landed_runs(make.home / "landing") == [run]
-
-
 def test_a_run_is_read_once_and_again_when_its_file_is_another(make: "Maker") -> None:
     folder = make.land(make.run("r1", None, "profile"), None)
     (run,) = landed_runs(make.home / "landing")

@@ -84,21 +84,6 @@ def test_every_query_says_its_question_and_runs(told: "Maker", file: Path) -> No
     assert answer.width > 3
 
 
-def test_accuracy_is_the_table_of_the_command_line(told: "Maker") -> None:
-    (row,) = told.warehouse.query("accuracy", study="demo", repeat=1).to_dicts()
-    assert row["label"] == told.scenario(2).label
-    assert (row["predicted"], row["measured"], row["split"]) == (3.0, 2.5, "held_out_world_size")
-    assert told.warehouse.query("accuracy", study="other").is_empty()
-    assert told.warehouse.query("accuracy", metric="step_time_s").is_empty()
-
-
-def test_runs_lists_all_runs_of_a_study(told: "Maker") -> None:
-    runs = told.warehouse.query("runs", study="demo")
-    assert runs["run_id"].to_list()[-3:] == ["m1", "m2", "m3"]
-    assert runs["seconds"].to_list() == [30.0] * 10
-    assert told.warehouse.query("runs", study="other").is_empty()
-
-
 def test_nodes_that_are_slower_and_dearer_are_dominated(rings: "Maker") -> None:
     efficiency = rings.warehouse.query("cost_efficiency")
     columns = ["worker_node_type", "batch_size", "workers", "examples_per_s"]
@@ -199,14 +184,6 @@ def test_price_history_has_observed_and_published_prices(told: "Maker") -> None:
     }
 
 
-def test_fit_inputs_and_imports_name_their_runs(told: "Maker") -> None:
-    (seen,) = told.warehouse.query("fit_inputs", system="async_sgd").to_dicts()
-    assert (seen["run_id"], seen["label"]) == ("p1", told.scenario(1).label)
-    (imported,) = told.warehouse.query("imported").to_dicts()
-    assert (imported["backend"], imported["licence"]) == ("imported", "CC-BY-4.0")
-    assert (imported["external_rows"], imported["metrics"]) == (2, "step_time_s")
-
-
 def test_ends_of_streams_are_predicted_one_after_the_other(told: "Maker") -> None:
     (row,) = told.warehouse.query("end_times", backend="loopback").to_dicts()
     each = [100 / 500, 0.0, 200 / 1000]
@@ -239,15 +216,6 @@ def test_a_bill_says_what_was_spent_and_what_may_come(told: "Maker") -> None:
     (row,) = told.warehouse.query("bill").to_dicts()
     assert (row["launches"], row["refused"], row["instances"], row["living"]) == (2, 1, 2, 1)
     assert (row["spent_usd"], row["open_usd"], row["instance_hours"]) == (0.1, 0.6, 0.25)
-
-
-def test_refused_launches_say_where_and_why(told: "Maker") -> None:
-    (row,) = told.warehouse.query("capacity").to_dicts()
-    assert (row["zone"], row["market"], row["code"]) == (
-        "us-east-1a",
-        "spot",
-        "InsufficientInstanceCapacity",
-    )
 
 
 def test_unknown_queries_and_parameters_are_named(told: "Maker") -> None:

@@ -109,14 +109,6 @@ def all_reduce(workers: int, **strategy: object) -> Scenario:
     )
 
 
-def test_an_all_reduce_has_workers_and_no_servers() -> None:
-    ring = all_reduce(2)
-    assert ring.strategy.servers == 0
-    assert '"strategy":{"kind":"all_reduce","servers":0,"workers":2}' in ring.canonical_json()
-    assert ring.label == "resnet18 64px b8, 300 Mb/s, all-reduce, W=2 (2 emu.1c)"
-    assert Scenario.model_validate_json(ring.canonical_json()) == ring
-
-
 def test_a_group_may_have_a_batch_of_its_own() -> None:
     (group,) = all_reduce(2).nodes
     assert "batch_size" not in group.canonical_json()

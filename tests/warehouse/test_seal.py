@@ -5,14 +5,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import duckdb
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
 from tests.warehouse.conftest import at
 from warehouse.chain import head
-from warehouse.check import check
 from warehouse.connection import connect
 from warehouse.records import BadInput
 from warehouse.warehouse import read_only
@@ -182,29 +180,6 @@ def test_what_is_no_forecast_is_refused_before_it_takes_memory(
         forecast.warehouse.load_sealed(tmp_path)
     assert "\n" not in str(caught.value)
     assert read_only(forecast.home, "FROM pred.sealed").is_empty()
-
-
-@pytest.mark.parametrize("spoiled", ["value = 'nan'", "low = '-inf'"])
-def test_what_earlier_editions_took_is_told_and_counts_nowhere(
-    forecast: "Maker", tmp_path: Path, spoiled: str
-) -> None:
-    seal(forecast, tmp_path, minute=4)
-    forecast.measure("m2", forecast.scenario(2), [2.4, 2.6], minute=6)
-    forecast.measure("m3", forecast.scenario(3), [2.0], minute=7)
-    forecast.warehouse.load()
-    forecast.warehouse.load_sealed(tmp_path)
-    with duckdb.connect(str(forecast.home / "warehouse.duckdb")) as connection:
-        connection.execute(f"UPDATE pred.sealed SET {spoiled} WHERE value = 3")
-    forecast.warehouse.load()
-    (note,) = check(forecast.home).findings
-    assert not note.broken
-    label = forecast.scenario(3).label
-    assert note.text.startswith(
-        "1 published forecast is left out, for it is no finite number "
-        f"(first: {label} by async_sgd, of demo.1.parquet)"
-    )
-    (board,) = forecast.warehouse.query("sealed", study="demo").to_dicts()
-    assert (board["n"], board["mape"]) == (1, pytest.approx(20))
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link", "folder", "link to the folder"])

@@ -1,20 +1,11 @@
 """Lines that are known come out; what is not there is refused."""
 
-import numpy as np
 import polars as pl
 import pytest
 
 from models.async_sgd.overhead import overheads, transfers
 from tests.models.async_sgd.captures import streams
 from tests.models.async_sgd.frames import RECEIVE, UPLOAD, chain
-
-SIZES = np.array([0, 256, 10_000, 1_000_000, 8_000_000])
-
-
-def measured(role: str, alpha: float, beta: float) -> pl.DataFrame:
-    return pl.DataFrame(
-        {"role": [role] * len(SIZES), "size_bytes": SIZES, "overhead_s": alpha * SIZES + beta}
-    )
 
 
 def test_overhead_lasts_from_the_last_packet_to_the_recorded_end() -> None:

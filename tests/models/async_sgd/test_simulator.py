@@ -39,15 +39,6 @@ def test_pure_computation_scales_linearly(workers: int) -> None:
     assert trace.step_ends_s[:, -1].tolist() == [15.0] * workers
 
 
-def test_uneven_sharing_breaks_a_lock_step() -> None:
-    """Two workers that start together: equal shares keep them together, random ones do not."""
-    equal = run(Op(D, 20), Op(W, 3, after=(0,)), workers=2, steps=20)
-    assert equal.step_starts_s[0].tolist() == equal.step_starts_s[1].tolist()
-    uneven = run(Op(D, 20), Op(W, 3, after=(0,)), workers=2, steps=20, downlink_spread=0.3)
-    assert abs(uneven.step_starts_s[0] - uneven.step_starts_s[1])[1:].min() > 0
-    assert uneven.step_ends_s[:, -1].max() < equal.step_ends_s[:, -1].max()
-
-
 def test_workers_that_give_way_to_the_first_get_out_of_each_others_way() -> None:
     """Down 2 s, 3 s of work: two workers need 7 s in step, and 5 s out of it.
 

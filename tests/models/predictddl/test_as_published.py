@@ -41,18 +41,6 @@ def test_features_of_a_cluster_are_sums_over_its_servers() -> None:
     assert step_s == pytest.approx(100 * 48 / 50_000)
 
 
-def test_the_best_on_networks_left_out_is_chosen_and_loads_alike() -> None:
-    known = study.known()
-    kinds = ("polynomial", "linear")
-    made = PublishedRegressors.fit(known, as_published.size_features, kinds=kinds)
-    of_kinds = as_published.best_of_kinds(known, as_published.size_features, kinds)
-    assert [best.kind for best in of_kinds] == [*kinds]
-    assert made.choice == min(of_kinds, key=lambda best: best.error)
-    loaded = PublishedRegressors(known, as_published.size_features, named=False, choice=made.choice)
-    scenarios = study.scenarios(workers=(1, 3))
-    np.testing.assert_array_equal(made.steps_s(scenarios), loaded.steps_s(scenarios))
-
-
 def test_kinds_are_compared_on_networks_that_did_not_choose_their_settings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
