@@ -49,11 +49,6 @@ class StudyLineage:
         """The probes that measure what stays hidden until it judges forecasts."""
         return self._probes("measurement")
 
-    @property
-    def captures(self) -> bool:
-        """Whether packets are captured."""
-        return any(need.settings.get("capture") for need in self.needs)
-
     def _probes(self, purpose: Purpose) -> tuple[str, ...]:
         probes = {need.probe for need in self.needs if need.purpose == purpose}
         return tuple(name for name in PROBES if name in probes)

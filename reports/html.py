@@ -248,7 +248,7 @@ _PLOT_STYLE = (
 """That Observable Plot sets beside a figure of class `plot`."""
 
 
-def page(title: str, header: str, main: str = "", folded: Iterable[Section] = ()) -> str:
+def page(title: str, header: str, folded: Iterable[Section]) -> str:
     """Return a page.
 
     A browser that opens it loads nothing, from anywhere, and runs no script but ours.
@@ -256,15 +256,14 @@ def page(title: str, header: str, main: str = "", folded: Iterable[Section] = ()
     Args:
         title: in words.
         header: its first heading and what stands below it, as HTML.
-        main: what follows, as HTML.
-        folded: sections after that, which open at their headings; a list leads to them.
+        folded: sections after it, which open at their headings; a list leads to them.
     """
     shown = list(folded)
     return _TEMPLATES.get_template("page.html").render(
         title=title,
         header=Markup(header),
         contents=Markup(contents_list(shown)),
-        main=Markup(main + fold_sections(shown)),
+        main=Markup(fold_sections(shown)),
         **_inlined([_HERE / "page.js"]),
     )
 

@@ -98,7 +98,7 @@ def _systems(systems: pl.DataFrame) -> str:
     """Return a row per network, a column per system; `systems` lists all networks before each."""
     bound = _BOUND if "line_rate" in systems["system"] else ""
     names = systems["system"].unique(maintain_order=True).to_list()
-    whole = [systems.row(by_predicate=_whole(name), named=True) for name in names]
+    whole = [row for row in systems.to_dicts() if row["dnn"] is None]
     errors = {(row["dnn"], row["system"]): row["mean_ape_percent"] for row in systems.to_dicts()}
     dnns = [*systems["dnn"].drop_nulls().unique().sort(), None]
     rows: list[dict[str, object]] = [
@@ -112,11 +112,6 @@ def _systems(systems: pl.DataFrame) -> str:
     ]
     columns = (text_column("network"), *map(Column, names))
     return TableSection("All systems, by network", f"{_SYSTEMS}{bound}", columns).html(rows)
-
-
-def _whole(system: str) -> pl.Expr:
-    """Select the row of a system on all networks."""
-    return (pl.col("system") == system) & pl.col("dnn").is_null()
 
 
 def _curve(rows: pl.DataFrame, about: RoundDescription) -> tuple[str, str]:
@@ -134,6 +129,7 @@ def _curve(rows: pl.DataFrame, about: RoundDescription) -> tuple[str, str]:
 
 
 def _judged(result: Summary) -> str:
+    uncounted = f", and {result.busy_n} not counted, the host being busy" if result.busy_n else ""
     return (
         "<p>A forecast rests on what was profiled and probed, alone; rows of measurements are "
         "hidden from predictors. A run judges the forecasts that were in the ledger before it was "
@@ -146,7 +142,7 @@ def _judged(result: Summary) -> str:
         "repetition. The <em>noise floor</em> is the mean absolute error of forecasting each run "
         "by the mean of its runs in other "
         f"rounds, on re-created clusters: {floor(result)}. Judged with two or more workers: "
-        f"{count(result.n, 'scenario')}{uncounted_sentence(result)}.</p>"
+        f"{count(result.n, 'scenario')}{uncounted}.</p>"
         f"<p>{_BOUNDED}</p>"
     )
 
@@ -218,11 +214,6 @@ def sealed_sentence(opening: OpeningFigures) -> str:
     if len(known) == 1:
         return f"forecasts {known[0][1]}"
     return "forecasts: " + "; ".join(f"{n} {words}" for n, words in known)
-
-
-def uncounted_sentence(result: Summary) -> str:
-    """Return how many scenarios do not count because the host was busy."""
-    return f", and {result.busy_n} not counted, the host being busy" if result.busy_n else ""
 
 
 _AXES = {"workers": "number of workers", "dnn": "network"}

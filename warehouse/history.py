@@ -72,39 +72,23 @@ def describe_condition(home: Path, *, any_version: bool = False) -> str | None:
     return f"{age}: {landed} not in it yet; `stepcast load`"
 
 
-_LEFT_OUT = (
-    (
-        "FROM (SELECT node_type || ', ' || usd_per_hour AS first, 'run ' || run_id AS origin "
-        "FROM raw.price WHERE NOT report.is_price(usd_per_hour))",
-        "price",
-        "for a price is above $0 an hour",
-    ),
-    (
-        "FROM (SELECT label || ' by ' || system AS first, file AS origin "
-        'FROM pred.sealed WHERE NOT report.is_forecast("value", low, high))',
-        "published forecast",
-        "for it is no finite number",
-    ),
-)
-"""What earlier editions took, what it is, and why no answer has it."""
-
-
 def describe_left_out(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
-    """Say which prices and published forecasts of a database are none, so that no answer has them.
+    """Say how many prices of a database are none, so that no answer has them.
 
     Newer ones are refused when they come; a folder of runs of somebody else may have any price.
     """
-    for rows, what, why in _LEFT_OUT:
-        query = f"SELECT count(*), arg_min((first, origin), origin) {rows}"
-        with suppress(duckdb.CatalogException):  # of earlier code
-            for count, found in connection.execute(query).fetchall():
-                if count:
-                    first, origin = found.values() if isinstance(found, dict) else found
-                    many = f"1 {what} is" if count == 1 else f"{count:,} {what}s are"
-                    yield (
-                        f"{many} left out, {why} (first: {first}, of {origin}); mend the file and "
-                        "bring it again"
-                    )
+    query = (
+        "SELECT count(*), arg_min(node_type || ', ' || usd_per_hour, run_id), min(run_id) "
+        "FROM raw.price WHERE NOT report.is_price(usd_per_hour)"
+    )
+    with suppress(duckdb.CatalogException):  # of earlier code
+        for many, first, run_id in connection.execute(query).fetchall():
+            if many:
+                yield (
+                    f"{many:,} price{'s are' if many > 1 else ' is'} left out, for a price is "
+                    f"above $0 an hour (first: {first}, of run {run_id}); mend the file and bring "
+                    "it again"
+                )
 
 
 def left_out(home: Path) -> list[str]:

@@ -1,7 +1,6 @@
 """What a report says of any round: what it is about, how its forecasts did, what is not judged."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 import polars as pl
 
@@ -106,10 +105,9 @@ def judged_forecasts(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
 # has no forecast of its own, and the one of an earlier round stands.
 
 
-Made = Literal["sealed", "before", "after"]
-"""Published before the measurement; made before its run began; made later, from profiles alone."""
 STANDING = {"forecast_round": pl.Int32, "made": pl.String}
-"""Columns that `with_pending` adds: the round of the forecast shown, and `Made` of judged ones."""
+"""Columns that `with_pending` adds: the round of the forecast shown, and of judged ones when it
+was made: "sealed" (published before the measurement), "before" its run began, or "after"."""
 
 
 def with_pending(round_: Round, rows: pl.DataFrame, warehouse: Warehouse) -> pl.DataFrame:

@@ -26,7 +26,6 @@ from models.predictddl import model, work
 from models.predictddl.model import Fitting, Floats, HeldOutRuns, IntervalForecaster, WorkModel
 from models.predictddl.residuals import REGRESSORS
 from models.predictddl.training_set import FEWEST_FAMILIES, Key, TrainingSet, key_of
-from models.predictddl.work import TERMS
 from models.profiled_run import PREDICTED
 from models.system import NotCovered
 from networks.catalogue import family
@@ -87,13 +86,6 @@ class HostTransfer:
         explained = (across * scipy.linalg.cho_solve(self._factor, across.T).T).sum(axis=1)
         return across @ self._weights, np.sqrt(np.maximum(itself - explained, 1e-12))
 
-    def times(self) -> Floats:
-        """Return how many times as long each kind of work takes here: [terms]."""
-        if not len(self.left):
-            return np.ones(self.measured.parts.shape[1])
-        times: Floats = np.exp(_APART**2 * self.measured.parts.T @ self._weights)
-        return times
-
     @cached_property
     def _factor(self) -> tuple[Floats, bool]:
         covariance = _shared(self.measured, self.measured)
@@ -140,8 +132,6 @@ class Parameters(Record):
         coefficients: of the linear model, seconds of each term.
         elsewhere: quantile of |error| of logarithms on types of nodes left out; None: steps are of
             one, or of other hosts.
-        times: how many times as long each term takes here as on the hosts that are learned from,
-            as steps of this host say (`moved`); None: this one is learned from.
     """
 
     seen: str
@@ -152,7 +142,6 @@ class Parameters(Record):
     far: float
     coefficients: tuple[float, ...]
     elsewhere: float | None = None
-    times: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,10 +194,7 @@ class PredictDDL:
             far=model.family_error(source),
             coefficients=tuple(WorkModel.fit(source, "none").linear.coefficients.tolist()),
         )
-        fitted = cls(known, parameters)
-        if not known.is_moved:
-            return fitted
-        return replace(fitted, parameters=parameters.model_copy(update={"times": fitted.times()}))
+        return cls(known, parameters)
 
     def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
         """Return scenario_id, value (step_time_s), low and high of each scenario.
@@ -222,10 +208,6 @@ class PredictDDL:
         """
         rows = [self._predict(scenario) for scenario in scenarios]
         return pl.DataFrame(rows, schema=PREDICTED, orient="row")
-
-    def times(self) -> Mapping[str, float]:
-        """Return how many times as long each term takes here as on the hosts learned from."""
-        return dict(zip(TERMS, self._moved.times().tolist(), strict=True))
 
     def parameters_json(self) -> str:
         """Return the parameters as canonical JSON."""

@@ -1,4 +1,6 @@
 import os
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -6,9 +8,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from tests.warehouse.conftest import at
+from warehouse import chain, journal
 from warehouse.check import check
+from warehouse.connection import SCHEMA
 from warehouse.landed_files import seal
 from warehouse.landing import compact
+from warehouse.loader import signature_of
+from warehouse.publication import migrate
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
@@ -128,6 +135,32 @@ def test_a_run_that_changed_is_pinned_anew(filled: "Maker") -> None:
     with duckdb.connect(str(filled.home / "warehouse.duckdb")) as connection:
         connection.execute("DELETE FROM meta.reloaded")
     assert any("was removed" in finding.text for finding in check(filled.home).findings)
+
+
+def test_a_home_from_before_is_checked_and_said_to_be_unpinned(
+    make: "Maker",
+    tmp_path: Path,
+) -> None:
+    older = tmp_path / "schema"
+    shutil.copytree(SCHEMA, older, ignore=shutil.ignore_patterns("0019_*"))
+    main = make.home / "warehouse.duckdb"
+    main.unlink()
+    folder = make.measure("m1", make.scenario(2), [2.0], minute=5)
+    with duckdb.connect(str(main)) as connection:
+        migrate(connection, older, views=tmp_path / "none")
+        columns = {"run_id": "m1", "signature": signature_of(folder), "loaded_at": at(9)}
+        with journal.entry(connection) as entry:
+            chain.append(entry, "meta.loaded", [columns])
+        for file in folder.glob("*.parquet"):
+            connection.register("landed", pq.read_table(file))
+            connection.execute(f"INSERT INTO raw.{file.stem} BY NAME FROM landed")
+    assert make.warehouse.load().unchanged == 1
+    (finding,) = check(make.home).findings
+    assert not finding.broken
+    assert finding.text.startswith("1 runs are unpinned (first: m1): loaded before the chain")
+    (folder / "run.parquet").touch()
+    assert make.warehouse.load().loaded == ("m1",)
+    assert check(make.home).findings == ()
 
 
 def test_a_damaged_history_is_a_finding_whatever_its_size_and_time(make: "Maker") -> None:

@@ -12,7 +12,7 @@ from models.predictddl.model import WorkModel
 from models.predictddl.observations import ObservedStep
 from models.predictddl.residuals import REGRESSORS
 from models.predictddl.training_set import TrainingSet
-from models.predictddl.work import TERMS, Work
+from models.predictddl.work import Work
 from models.system import NotCovered
 from networks.primitives import Primitive, PrimitiveGraph
 from tests.models.predictddl import study
@@ -172,7 +172,6 @@ def test_without_steps_nothing_changes_and_the_parts_say_how_sure_that_is() -> N
     assert change.tolist() == [0, 0]
     # Two kinds of work that differ independently err less together than one alone.
     assert deviation == pytest.approx([0.3, 0.3 / np.sqrt(2)])
-    assert moved.times().tolist() == [1, 1]
 
 
 def test_planted_differences_are_found_and_intervals_hold() -> None:
@@ -190,8 +189,6 @@ def test_planted_differences_are_found_and_intervals_hold() -> None:
     assert errors[64] < errors[4] < errors[1]
     assert errors[64] == pytest.approx(0.05 * np.sqrt(2 / np.pi), rel=0.15)
     assert list(deviations.values()) == sorted(deviations.values(), reverse=True)
-    times = HostTransfer(steps(64), steps(64).parts @ PLANTED).times()
-    assert times == pytest.approx(np.exp(PLANTED), rel=0.1)
 
 
 def elsewhere(scenario: Scenario) -> Scenario:
@@ -231,9 +228,6 @@ def test_a_few_steps_correct_what_other_hosts_tell() -> None:
         fitted = PredictDDL.fit(known(*own))
         row = rows[len(names)] = fitted.predict([scenario]).row(0, named=True)
         assert row["low"] < row["value"] < row["high"]
-        times = fitted.parameters.times
-        assert times is not None
-        assert times.keys() == set(TERMS)
         loaded = PredictDDL(known(*own), fitted.parameters).predict([scenario])
         assert loaded.row(0, named=True) == row
         served = fitted.with_graphs({}, {}).predict([scenario])
