@@ -31,6 +31,8 @@ _MELS = (
     *("feature_projection_input_dim", "input_feat_size", "input_dim", "feature_size"),
 )
 _SHAPES = ("spatial_shapes", "target_sizes")
+_VECTORS = ("hidden_states", "_embeds")
+"""How names end of what takes a vector in the place of each word."""
 _FRAMES = ("num_frames", "frames_per_clip")
 _PLACED = ("image", "audio", "video")
 """What a model puts in the place of words that the config names."""
@@ -84,13 +86,8 @@ class _Maker:
     """Makes batches that a model might take, the likeliest first."""
 
     def __init__(self, model: Any, batch_size: int, words: int, taken: Mapping[str, Any]) -> None:
-        self.model, self.config, self.batch_size, self.words = (
-            model,
-            model.config,
-            batch_size,
-            words,
-        )
-        self.taken = taken
+        self.model, self.config, self.taken = model, model.config, taken
+        self.batch_size, self.words = batch_size, words
         self.main: str = model.main_input_name
         self.required = [
             name
@@ -177,6 +174,10 @@ class _Maker:
             whole = samples // _WINDOW * _WINDOW
             for shape in ((samples,), (1, samples), (whole,), (1024, find(_MELS, 80))):
                 yield {"input_values": torch.zeros(n, *shape)}
+        if vectors := [name for name in self.required if name.endswith(_VECTORS)]:
+            yield {}
+            # Of sound, each of their numbers is a channel over time.
+            yield {name: self._vectors(name).transpose(1, 2) for name in vectors}
         if "past_values" in self.taken:
             yield from self._series()
         if "flattened_patches" in self.taken:
@@ -242,10 +243,8 @@ class _Maker:
                 "future_values": torch.zeros(n, future, *sizes),
                 "future_time_features": torch.zeros(n, future, times),
             }
-            static = find(("num_static_categorical_features",), 0)
-            if static:
-                ids = torch.zeros(n, static, dtype=torch.long)
-                values["static_categorical_features"] = ids
+            if static := find(("num_static_categorical_features",), 0):
+                values["static_categorical_features"] = torch.zeros(n, static, dtype=torch.long)
             yield {name: value for name, value in values.items() if name in self.taken}
         else:
             channels = find(("num_input_channels",), channels)
@@ -263,9 +262,8 @@ class _Maker:
             rows = self._rows(kind, given)
             if not rows:
                 continue
-            token = next(
-                filter(_is_whole, (getattr(self.config, name, None) for name in names)), None
-            )
+            tokens = (getattr(self.config, name, None) for name in names)
+            token = next(filter(_is_whole, tokens), None)
             if token is None and any(hasattr(self.config, name) for name in names):
                 # A config that names no word for images has room for one at its end.
                 token = int(getattr(text_config(self.config), "vocab_size", 2)) - 1
@@ -308,26 +306,30 @@ class _Maker:
 
         found = Batch()
         n, words = self.batch_size, self.words
-        optional = (name for name in ("bbox", "image_attention_mask") if name in self.taken)
-        wanted = [*self.required, *optional]
-        if self.config.is_encoder_decoder and "decoder_input_ids" in self.taken:
-            wanted.append("decoder_input_ids")
-        for name in wanted:
+        decoder = ["decoder_input_ids"] if self.config.is_encoder_decoder else []
+        optional = filter(self.taken.__contains__, ("bbox", "image_attention_mask", *decoder))
+        for name in (*self.required, *optional):
             if name in given:
                 continue
             if name.endswith("input_ids"):
                 found[name] = torch.ones(n, words, dtype=torch.long)
-            elif name == "image_attention_mask":
-                found[name] = torch.ones(n, words, 1, dtype=torch.long)
             elif name.endswith("attention_mask"):
-                found[name] = torch.ones(n, words, dtype=torch.long)
+                images = [1] if name == "image_attention_mask" else []
+                found[name] = torch.ones(n, words, *images, dtype=torch.long)
             elif name == "bbox":
                 found[name] = torch.zeros(n, words, 4, dtype=torch.long)
             elif name.endswith("_ids"):
                 found[name] = torch.zeros(n, words, dtype=torch.long)
-            elif name in ("hidden_states", "encoder_hidden_states", "inputs_embeds"):
-                found[name] = torch.zeros(n, words, self._find(("hidden_size",), 1))
+            elif name.endswith(_VECTORS):
+                found[name] = self._vectors(name)
         return found
+
+    def _vectors(self, name: str) -> Any:
+        """Return those of words; a draft reads those of several layers of another, side by side."""
+        import torch
+
+        layers = len(self._find(("target_layer_ids",), [0])) if name.startswith("context") else 1
+        return torch.zeros(self.batch_size, self.words, layers * self._find(("hidden_size",), 1))
 
     def _find(self, names: tuple[str, ...], default: Any) -> Any:
         """Return the first of some values that the config has, or one of its parts."""
@@ -354,8 +356,7 @@ def _is_whole(value: object) -> bool:
 def _parts(config: Any) -> list[Any]:
     """Return the configs inside a config, of what sees and hears first."""
     inside = [(name, each) for name, each in vars(config).items() if hasattr(each, "model_type")]
-    inside.sort(key=lambda pair: "text" in pair[0])
-    return [each for _, each in inside]
+    return [each for _, each in sorted(inside, key=lambda pair: "text" in pair[0])]
 
 
 def _side(size: Any) -> tuple[int, ...]:

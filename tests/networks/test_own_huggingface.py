@@ -461,3 +461,31 @@ def test_adapters_are_trained_where_passes_are_measured(
     step.run(network, network.draw(3), torch.zeros(3, dtype=torch.int64))
     moved = {name for name, tensor in network.named_parameters() if (tensor != before[name]).any()}
     assert moved and all("lora_" in name for name in moved)
+
+
+@pytest.mark.parametrize(
+    ("config", "shapes"),
+    [
+        (
+            {
+                "model_type": "vibevoice_acoustic_tokenizer_decoder",
+                "hidden_size": 12,
+                "num_filters": 2,
+            },
+            {"hidden_states": (2, 12, 7)},
+        ),
+        (
+            {
+                **{"model_type": "muse_glimmer_assistant", "hidden_size": 64, "head_dim": 16},
+                **{"num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2},
+                **{"target_layer_ids": [1, 2, 5], "intermediate_size": 32},
+            },
+            {"noise_embeds": (2, 7, 64), "context_hidden_states": (2, 7, 3 * 64)},
+        ),
+    ],
+)
+def test_what_takes_vectors_for_words_gets_as_wide_ones_as_its_config_says(
+    config: dict[str, Any], shapes: dict[str, tuple[int, ...]], write: Write, tmp_path: Path
+) -> None:
+    _, batch = from_config(as_trained(write(config), sequence_length=7), 2, str(tmp_path))
+    assert {name: tuple(each.shape) for name, each in batch.items()} == shapes
