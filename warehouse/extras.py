@@ -12,7 +12,6 @@ EXTRAS = {
     "botocore": "aws",
     "transformers": "huggingface",
     "dagster_postgres": "services",
-    "dagster_ray": "ray",
 }
 """Modules, and the extra of each."""
 
