@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 from models.choice.limits import Minimize
 from models.choice.overheads import Overheads
 from profilers.record_file import fault
+from studies.curve import LAYOUT
 from warehouse import limits
 from warehouse.fields import compiled_mode, spelled_out
 from warehouse.records import Backend, BadInput, Record
@@ -86,7 +87,7 @@ Time = Annotated[datetime, AfterValidator(_utc)]
 _TRAINING = (
     *("dnn", "framework", "strategy", "image_size", "batch_size", "precision", "optimizer"),
     *("accumulate", "memory_format", "compiled"),
-    *("workers", "worker", "devices_per_node", "link_mbps"),
+    *("workers", "worker", *LAYOUT, "link_mbps"),
 )
 """Fields that are those of a template of a study."""
 
@@ -240,8 +241,20 @@ class ForecastOptions(AskingOptions):
     strategy: Several = Field(
         default=None,
         description="async_parameter_server, all_reduce (DistributedDataParallel, also of one "
-        "worker), sharded (FullyShardedDataParallel, of GPUs) or single (one device without "
-        "either): of PyTorch where nothing is said of workers, devices and links.",
+        "worker), single (one device without it); of GPUs sharded (FullyShardedDataParallel, "
+        "ZeRO-3), hsdp (among those of a node), zero1, zero2. PyTorch's default is single where "
+        "nothing is said of workers, devices and links, else all_reduce.",
+    )
+    tensor_parallel: Several = Field(
+        default=None,
+        description="GPUs of a node that divide each layer, and words between layers; 1.",
+    )
+    pipeline_parallel: Several = Field(
+        default=None,
+        description="Stages of layers (1F1B); their micro batches are --accumulate passes; 1.",
+    )
+    virtual_stages: Several = Field(
+        default=None, description="Stages that each GPU takes in turn (interleaved 1F1B); 1."
     )
     workers: Several = Field(default=None, description="Numbers of workers: 1,2,4.")
     worker: Several = Field(

@@ -75,7 +75,8 @@ def out_of_scope_for_allreduce(scenario: Scenario) -> Refusal | None:
     """Refuse other training than PyTorch's with all-reduces."""
     kind, framework = scenario.strategy.kind, scenario.workload.framework
     if (kind, framework) == ("all_reduce", "pytorch"):
-        return None
+        divided = Refusal("it knows whole replicas, not divided ones", foreign=True)
+        return divided if scenario.strategy.is_divided else None
     reason = f"it is about all-reduces of pytorch, not {kind} of {framework}"
     return Refusal(reason, foreign=True)
 

@@ -140,7 +140,7 @@ class System:
         """Return what a forecast of a scenario rests on, or why it makes none."""
         inputs = self.inputs(scenario)
         unknown = None if self.any_recipe else unknown_recipe(scenario.workload)
-        if scenario.strategy.kind == "sharded" and not self.any_recipe:
-            unknown = "it knows whole replicas, not sharded ones"
+        if scenario.strategy.casts_once and not self.any_recipe:
+            unknown = "it knows whole replicas, not divided ones"
         is_foreign = isinstance(inputs, Refusal) and inputs.foreign
         return inputs if unknown is None or is_foreign else Refusal(unknown)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from profilers.clusters.node_types import gpus, lacks_precision, node_group
 from profilers.probe import Metric
@@ -50,10 +50,13 @@ _RECIPE = ("precision", "optimizer", "accumulate", "memory_format", "compiled")
 """Fields that say how a network is trained, whatever it is."""
 _OF_GPUS = {"compiled": ("default", "reduce-overhead"), "optimizer": ("adamw_8bit",)}
 """Values of a recipe with which no processor trains."""
-OF_SEVERAL = {"strategy", "workers", "mix", "devices_per_node", "link_mbps"}
+LAYOUT = ("devices_per_node", "tensor_parallel", "pipeline_parallel", "virtual_stages")
+"""Fields that say which devices train what."""
+OF_SEVERAL = {"strategy", "workers", "mix", "link_mbps", *LAYOUT}
 """Fields of which any says that devices exchange gradients, or how they do."""
 _SEVERAL_IN_WORDS = {
     "devices_per_node": "a number of devices per node",
+    **dict.fromkeys(LAYOUT[1:], "a layout"),
     "link_mbps": "a speed of links",
     "strategy": "a strategy",
 }
@@ -82,6 +85,9 @@ class Curve(Record):
     batch_size: Batch
     worker: tuple[str, ...] = Field(min_length=1, max_length=limits.LISTED)
     devices_per_node: Nodes = 1
+    tensor_parallel: Nodes = 1
+    pipeline_parallel: Nodes = 1
+    virtual_stages: Nodes = 1
     server: str | None = None
     servers: Nodes = 1
     placement: Placement = "round_robin"
@@ -179,8 +185,13 @@ class Curve(Record):
         alone = {*self.workers, self.devices_per_node} == {1}
         if self.strategy == "single":
             self._check_single(alone)
-        if self.strategy == "sharded" and self.framework != "pytorch":
-            raise ValueError("strategy: sharded is of PyTorch; TensorFlow's replicas are whole")
+        try:
+            *_, strategy = (self.strategy_of(workers) for workers in self.workers)
+        except ValidationError as error:
+            raise ValueError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+        if strategy.casts_once and self.framework != "pytorch":
+            divided = strategy.layout or self.strategy
+            raise ValueError(f"strategy: {divided} is of PyTorch; TensorFlow's replicas are whole")
         serverless = self.strategy != "async_parameter_server"
         rated = all(map(gpus, self.worker))  # the catalogue says which network such nodes have
         if self.link_mbps is None and not (serverless and (alone or rated)):
@@ -243,6 +254,11 @@ class Curve(Record):
         }
 
     @property
+    def casts_once(self) -> bool:
+        """Whether half precision is of a copy of all parameters (`Strategy.casts_once`)."""
+        return self.strategy_of(self.workers[-1]).casts_once
+
+    @property
     def metric(self) -> Metric:
         """What is predicted and measured of it."""
         metric = measuring_probe(self.scenario(self.workers[0], "loopback")).metric
@@ -274,7 +290,7 @@ class Curve(Record):
         )
         return Scenario(
             workload=workload,
-            strategy=self._strategy(workers),
+            strategy=self.strategy_of(workers),
             nodes=self._mixed() if is_mixed else self.nodes(workers),
             link_mbps=self.link_mbps if shaped or assumed else None,
             cross_traffic=self.cross_traffic if shaped else None,
@@ -299,7 +315,8 @@ class Curve(Record):
 
         Without servers one worker has nobody to talk to, and its links are not shaped.
         """
-        alone = self.scenario(1, backend).model_copy(update={"cross_traffic": None})
+        whole = self.model_copy(update=dict.fromkeys(LAYOUT[1:], 1))
+        alone = whole.scenario(1, backend).model_copy(update={"cross_traffic": None})
         if self.strategy != "async_parameter_server":
             return alone.model_copy(update={"link_mbps": None})
         return self.on_profiled_link(alone, backend)
@@ -319,15 +336,14 @@ class Curve(Record):
             for group, kind in zip(groups, self.mix, strict=True)
         )
 
-    def _strategy(self, workers: int) -> Strategy:
-        if self.strategy == "single":
-            return Strategy(kind="single", workers=1)
-        if self.strategy != "async_parameter_server":
-            each = self.devices_per_node
-            return Strategy(kind=self.strategy, workers=workers, devices_per_node=each)
-        return Strategy(
-            workers=workers, servers=self.servers, placement=self.placement, order=self.order
-        )
+    def strategy_of(self, workers: int) -> Strategy:
+        """Return how a number of workers trains."""
+        if self.strategy == "async_parameter_server":
+            return Strategy(
+                workers=workers, servers=self.servers, placement=self.placement, order=self.order
+            )
+        layout = {name: getattr(self, name) for name in LAYOUT}
+        return Strategy(kind=self.strategy, workers=workers, **layout)
 
 
 def expand(item: object, *, judged: bool) -> object:

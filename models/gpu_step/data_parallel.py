@@ -61,7 +61,12 @@ class Interference:
 class Exchange:
     """What is exchanged: bytes of each gradient, in order, and how long that takes.
 
-    `frozen_bytes`: of parameters without gradients, which shards gather, too.
+    Attributes:
+        frozen_bytes: of parameters without gradients, which shards gather, too.
+        scatters: each GPU gets the sums of a part of the gradients alone, steps with these, and
+            parameters are gathered after that (ZeRO-1 and 2; Rajbhandari et al., SC 2020).
+        copies: groups of GPUs that each have all shards, and reduce gradients among them (HSDP).
+        ranks: that wait for each other in a step; 0: those of the topology.
     """
 
     sizes_bytes: tuple[float, ...]
@@ -69,13 +74,17 @@ class Exchange:
     topology: Topology
     cluster: str = ""
     frozen_bytes: tuple[float, ...] = ()
+    scatters: bool = False
+    copies: Topology | None = None
+    ranks: int = 0
 
     @cached_property
     def reductions(self) -> list[tuple[float, float]]:
         """When each bucket is full, as share of backward, and seconds of its all-reduce."""
         filled = buckets(self.sizes_bytes)
         sizes = np.array([size_bytes for _, size_bytes in filled])
-        seconds = self.collectives.all_reduce_s(sizes, self.topology, self.cluster)
+        reduce = self.collectives.all_gather_s if self.scatters else self.collectives.all_reduce_s
+        seconds = reduce(sizes, self.topology, self.cluster)
         return [
             (share, float(reduction_s))
             for (share, _), reduction_s in zip(filled, seconds, strict=True)
@@ -90,7 +99,13 @@ class Exchange:
     @cached_property
     def scatters_s(self) -> list[float]:
         """Seconds in which the gradients of each unit are scattered: its frozen part has none."""
-        return self._moved_s(np.array(_units(self.sizes_bytes, self._unit_count)))
+        sizes = np.array(_units(self.sizes_bytes, self._unit_count))
+        scattered_s = self._moved_s(sizes)
+        if self.copies is None:
+            return scattered_s
+        parts = sizes / self.topology.ranks
+        reduced_s = self.collectives.all_reduce_s(parts, self.copies, self.cluster)
+        return [one + float(other) for one, other in zip(scattered_s, reduced_s, strict=True)]
 
     @property
     def _unit_count(self) -> int:
@@ -114,7 +129,10 @@ def distributed_s(passes: Passes, exchange: Exchange, interference: Interference
         done_s += work_s
         reduced = max(clock, reduced) + reduction_s
     alone_s = (passes.accumulate - 1) * (forward_s + backward_s)
-    return alone_s + max(clock, reduced) + passes.optimizer_s
+    optimizer_s = passes.optimizer_s
+    if exchange.scatters:
+        optimizer_s = optimizer_s / exchange.topology.ranks + sum(exchange.gathers_s)
+    return alone_s + max(clock, reduced) + optimizer_s
 
 
 def buckets(sizes_bytes: Sequence[float]) -> list[tuple[float, float]]:
@@ -165,7 +183,7 @@ def _units(sizes_bytes: Sequence[float], count: int) -> list[float]:
 
 def straggling_share(exchange: Exchange, interference: Interference) -> float:
     """Return by which share of its passes the slowest of all GPUs takes longer."""
-    return interference.straggling * log2(exchange.topology.ranks)
+    return interference.straggling * log2(exchange.ranks or exchange.topology.ranks)
 
 
 def _beside(work_s: float, beside_s: float, contention: float) -> float:

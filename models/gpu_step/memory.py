@@ -14,7 +14,7 @@ nvidia-smi showed of milabench's steps on an H100 (mila-iqia/milabench, config/s
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from models.gpu_step.device import Device
@@ -94,6 +94,7 @@ def peak_memory(
     accumulate: int = 1,
     distributed: bool = False,
     shards: int = 1,
+    zero: int = 3,
 ) -> Memory:
     """Return the most memory of a step.
 
@@ -104,6 +105,8 @@ def peak_memory(
         accumulate: passes; from the second on all gradients are there from the start.
         distributed: DistributedDataParallel has buckets beside the gradients, as large as they are.
         shards: of FullyShardedDataParallel, one on each GPU; units of layers are whole besides.
+        zero: what is divided: ZeRO's stage. Below 3, half precision is of copies of parameters and
+            their gradients (Rajbhandari et al., SC 2020, section 3.1: 16 bytes each with Adam).
     """
     parameters, frozen = (
         sum(rounded(tensor.bytes) for tensor in held) for held in (step.parameters, step.frozen)
@@ -112,6 +115,15 @@ def peak_memory(
     state += parameters * distributed
     of_optimizer = frozen + parameters * (2 + _TEMPORARY_COPIES.get(optimizer, 0)) + state
     activations = step.activation_bytes
+    if zero < 3:
+        weights, gradients = (
+            sum(rounded(_as_computed(tensor, precision).bytes) for tensor in held)
+            for held in ((*step.parameters, *step.frozen), step.parameters)
+        )
+        of_step = state + (parameters if gradients < parameters else 0)
+        standing = weights + gradients // (shards if zero > 1 else 1) + of_step // shards
+        temporary = _TEMPORARY_COPIES.get(optimizer, 0) * parameters // shards
+        return Memory(standing, activations, standing + temporary)
     if shards > 1:
         root, *units = step.units
         whole = _ROOT_COPIES * root + _UNIT_COPIES * max(units, default=0)
@@ -124,6 +136,10 @@ def peak_memory(
     if accumulate > 1:
         passes = step.without_gradients_bytes + parameters
     return Memory(passes - activations + state, activations, of_optimizer)
+
+
+def _as_computed(tensor: Tensor, precision: Precision) -> Tensor:
+    return replace(tensor, dtype=precision) if precision in HALF else tensor
 
 
 def _state_bytes(optimizer: Optimizer, parameter: Tensor) -> int:

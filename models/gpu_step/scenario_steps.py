@@ -1,134 +1,43 @@
 """Steps of scenarios: of one GPU from its operators, of several with what they exchange.
 
 Works of a step are timed on all boards at once; a step of one GPU is two queues (`queues`), of
-several it has collectives beside its passes (`data_parallel`), over links and networks as the
-catalogue of node types rates them (`collectives`).
+several `parallel_steps`, over links and networks as the catalogue of node types rates them.
 """
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from models.gpu_step import collectives, scaling
+from models.gpu_step import scaling
 from models.gpu_step.channels_last import in_channels_last
-from models.gpu_step.collectives import Collectives, Topology
+from models.gpu_step.collectives import Topology
 from models.gpu_step.columns import Vector
-from models.gpu_step.data_parallel import (
-    Exchange,
-    Interference,
-    Passes,
-    distributed_s,
-    sharded_s,
-    straggling_share,
-)
 from models.gpu_step.dataflow import breaking_calls
 from models.gpu_step.device import Device, boards, device_of_node
 from models.gpu_step.fusion import compiled
 from models.gpu_step.host_time import HostClasses
-from models.gpu_step.judged_steps import PastErrors, simulated
-from models.gpu_step.measurements import Measurements
+from models.gpu_step.judged_steps import simulated
+from models.gpu_step.layout import Blocks, Layout, blocks_of, divided
 from models.gpu_step.memory import Memory, peak_memory
 from models.gpu_step.operators import HALF
 from models.gpu_step.own_times import OwnTimes
-from models.gpu_step.queues import Step
+from models.gpu_step.parallel_steps import AloneStep, Parallel, StepForecast, together
 from models.gpu_step.step import StepWork, step_precision, step_work
-from models.gpu_step.timed_kinds import TimedKinds, TimedShare, kind_of, timed_shares
+from models.gpu_step.timed_kinds import TimedKinds, kind_of, timed_shares
 from models.system import NotCovered
 from networks.gpu_steps import GpuStep, StepKey, gpu_steps
 from networks.own_model import MOST_UNKNOWN
 from profilers.clusters.node_types import node_types
 from warehouse.records import Scenario, TrainingWorkload
 
+_Key = tuple[TrainingWorkload, StepKey, Layout]
 _COSTLIEST = 10
 _KEPT = 256
 """Works of steps that are kept, with their times on all boards: 0.2 MB each."""
-
-
-@dataclass(frozen=True)
-class Parallel:
-    """What several GPUs need beyond a step of each; past errors `within` a node, `across` nodes.
-
-    `most_gpus` is of how many together scaling was judged at most.
-    """
-
-    collectives: Collectives
-    interference: Interference
-    past: Mapping[str, PastErrors]
-    most_gpus: int = 1
-
-    def fields(self) -> dict[str, Any]:
-        """Return the fit for JSON."""
-        return asdict(self) | {"collectives": self.collectives.fields()}
-
-    @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> Self:
-        """Return the fit of JSON."""
-        return cls(
-            **{
-                **fields,
-                "collectives": Collectives.of(fields["collectives"]),
-                "interference": Interference(**fields["interference"]),
-                "past": {name: PastErrors(**errors) for name, errors in fields["past"].items()},
-            }
-        )
-
-    @classmethod
-    def fitted(cls, measured: Measurements) -> Self:
-        """Return what public measurements tell; widths are of sources that were left out."""
-        timed = measured.collectives
-        known = collectives.fit(timed.filter(collective="all_reduce") if len(timed) else timed)
-        judged_scalings = scaling.judged_sources(measured.scalings, known)
-        past = {
-            where: PastErrors.of(
-                [
-                    judged.error
-                    for judged in judged_scalings
-                    if (judged.scaling.more.nodes > 1) == is_across
-                ]
-            )
-            for where, is_across in (("within", False), ("across", True))
-        }
-        most_gpus = max((judged.scaling.more.ranks for judged in judged_scalings), default=1)
-        return cls(known, scaling.fit_interference(measured.scalings, known), past, most_gpus)
-
-
-@dataclass(frozen=True)
-class AloneStep:
-    """A step of one GPU of a node type, whatever else trains."""
-
-    step: Step
-    unknown_share: float
-    optimizer_us: float
-    optimizer_s: float
-    costliest: Sequence[Mapping[str, Any]]
-    timed_on: Sequence[TimedShare]
-
-    def timed_share(self, device: Device) -> float:
-        """Return the share of the GPU's time of operators whose kind was timed on a device."""
-        return sum(each.share for each in self.timed_on if each.device == device.name)
-
-
-@dataclass(frozen=True)
-class StepForecast:
-    """A step of a GPU alone, and of all together; seconds of what is exchanged, None: nothing."""
-
-    alone: Step
-    unknown_share: float
-    step_s: float
-    optimizer_us: float
-    exchange_s: float | None = None
-    straggling_share: float = 0.0
-
-    @property
-    def binds(self) -> str:
-        """`gpu`, `host`, or `exchange` where most of a step is not the passes of a GPU alone."""
-        if self.exchange_s is not None and self.step_s > 2e-6 * self.alone.step_us:
-            return "exchange"
-        return self.alone.binds
 
 
 @dataclass(frozen=True)
@@ -160,7 +69,7 @@ class StepForecaster:
     ) -> None:
         """Take what was fitted, as `models.gpu_step.system.GpuStepModel` does."""
         self._times, self._hosts, self._timed, self._parallel = times, hosts, timed, parallel
-        self._known: OrderedDict[tuple[TrainingWorkload, StepKey], TimedWork] = OrderedDict()
+        self._known: OrderedDict[_Key, TimedWork] = OrderedDict()
         self._last: tuple[Scenario, StepForecast] | None = None
 
     def step(self, scenario: Scenario) -> StepForecast:
@@ -174,33 +83,23 @@ class StepForecaster:
 
     def _step_of(self, scenario: Scenario) -> StepForecast:
         of_one = self.alone(scenario)
-        alone, share, optimizer_us = of_one.step, of_one.unknown_share, of_one.optimizer_us
-        alone_s = alone.step_us * 1e-6
         if scenario.strategy.kind == "single":
-            return StepForecast(alone, share, alone_s, optimizer_us)
-        load, optimizer_s = scenario.workload, of_one.optimizer_s
-        accumulate = load.accumulate
-        passes = Passes((alone_s - optimizer_s) / accumulate, optimizer_s, accumulate)
-        is_sharded = scenario.strategy.kind == "sharded"
-        trace = trace_of(scenario)
-        # Mixed precision of shards casts what is exchanged.
-        dtype = load.precision if is_sharded and load.precision in HALF else None
-        trained, frozen = (
-            tuple(float(replace(each, dtype=dtype or each.dtype).bytes) for each in held)
-            for held in (trace.parameters, trace.frozen)
+            step_s = of_one.step.step_us * 1e-6
+            return StepForecast(of_one.step, of_one.unknown_share, step_s, of_one.optimizer_us)
+        whole, strategy = of_one, scenario.strategy
+        if strategy.pipeline_parallel > 1:
+            one = strategy.model_copy(update={"pipeline_parallel": 1, "virtual_stages": 1})
+            whole = self.alone(scenario.model_copy(update={"strategy": one}))
+        return together(
+            of_one,
+            whole,
+            trace_of(scenario),
+            _blocks(key_of(scenario)) if strategy.is_divided else None,
+            layout_of(scenario),
+            scenario.workload.precision,
+            _topology(scenario),
+            self._parallel,
         )
-        exchange = Exchange(
-            trained, self._parallel.collectives, _topology(scenario), frozen_bytes=frozen
-        )
-        interference = self._parallel.interference
-        if is_sharded:
-            exchange_s = accumulate * (2 * sum(exchange.gathers_s) + sum(exchange.scatters_s))
-            step_s = sharded_s(passes, exchange, interference)
-        else:
-            exchange_s = sum(reduction_s for _, reduction_s in exchange.reductions)
-            step_s = distributed_s(passes, exchange, interference)
-        slower = straggling_share(exchange, interference)
-        return StepForecast(alone, share, step_s, optimizer_us, exchange_s, slower)
 
     def alone(self, scenario: Scenario) -> AloneStep:
         """Return the step of one GPU; times of works on all boards are forecast at once."""
@@ -232,7 +131,7 @@ class StepForecaster:
         Raises:
             NotCovered: operators of unknown work may take much of it.
         """
-        load, key = scenario.workload, (scenario.workload, key_of(scenario))
+        load, key = scenario.workload, (scenario.workload, key_of(scenario), layout_of(scenario))
         timed = self._known.get(key)
         if timed is None:
             trace = trace_of(scenario)
@@ -242,7 +141,7 @@ class StepForecaster:
             eager = None
             if load.compiled:
                 as_eager = load.model_copy(update={"compiled": False})
-                eager = self._on_boards(_work(traced(key_of(scenario)), as_eager))
+                eager = self._on_boards(_work(trace_of(scenario, is_compiled=False), as_eager))
             timed = replace(self._on_boards(work), kept=kept, eager=eager)
             self._known[key] = timed
             if len(self._known) > _KEPT:
@@ -271,12 +170,12 @@ class StepForecaster:
         timed = self.work(scenario)
         if (eager := timed.eager) is None:
             return None
-        as_run, as_traced, trace = timed.work, eager.work, traced(key_of(scenario))
+        as_run, as_traced, trace = timed.work, eager.work, trace_of(scenario, is_compiled=False)
         return {
             **self._beside(scenario, eager, trace),
             "launches": float(as_traced.calls[as_traced.on_gpu].sum()),
             "compiled_launches": float(as_run.calls[as_run.on_gpu].sum()),
-            "graph_breaks": breaking_calls(trace),
+            "graph_breaks": breaking_calls(traced(key_of(scenario))),
         }
 
     def _beside(
@@ -390,18 +289,40 @@ def gpu_of(scenario: Scenario) -> Device:
 
 def key_of(scenario: Scenario) -> StepKey:
     load = scenario.workload
-    precision = step_precision(load.precision, scenario.strategy.kind)
+    precision = step_precision(load.precision, scenario.strategy.casts_once)
     return StepKey(load.dnn, load.batch_size, load.image_size, precision)
 
 
-def trace_of(scenario: Scenario) -> GpuStep:
-    """Return a step as it is run: compiled, if it is.
+def layout_of(scenario: Scenario) -> Layout:
+    """Return which GPUs divide what."""
+    return Layout.of(scenario.strategy, scenario.workload.accumulate)
+
+
+def trace_of(scenario: Scenario, is_compiled: bool | None = None) -> GpuStep:
+    """Return a step as a GPU runs it: compiled, if it is, and its part, if it is divided.
+
+    `is_compiled`: None: as the scenario says.
 
     Raises:
-        NotCovered: it cannot be traced.
+        NotCovered: it cannot be traced, or divided.
     """
-    key = key_of(scenario)
-    return _compiled(key) if scenario.workload.compiled else traced(key)
+    key, layout = key_of(scenario), layout_of(scenario)
+    if is_compiled is None:
+        is_compiled = bool(scenario.workload.compiled)
+    if layout.is_divided:
+        return _divided(key, layout, is_compiled)
+    return _compiled(key) if is_compiled else traced(key)
+
+
+@lru_cache(maxsize=256)
+def _divided(key: StepKey, layout: Layout, is_compiled: bool) -> GpuStep:
+    # Layers are told by calls of the eager step.
+    return divided(_compiled(key) if is_compiled else traced(key), layout, _blocks(key))
+
+
+@lru_cache(maxsize=64)
+def _blocks(key: StepKey) -> Blocks:
+    return blocks_of(traced(key))
 
 
 def traced(key: StepKey) -> GpuStep:
@@ -426,14 +347,15 @@ def _compiled(key: StepKey) -> GpuStep:
 
 def memory_of(scenario: Scenario, trace: GpuStep | None = None) -> Memory:
     """Return the most memory of a step, as it is or as another trace has it."""
-    load, kind = scenario.workload, scenario.strategy.kind
+    load, kind, layout = scenario.workload, scenario.strategy.kind, layout_of(scenario)
     return peak_memory(
         trace or trace_of(scenario),
         load.optimizer,
         load.precision,
         accumulate=load.accumulate,
-        distributed=kind == "all_reduce",
-        shards=ranks_of(scenario) if kind == "sharded" else 1,
+        distributed=kind == "all_reduce" and not layout.is_divided,
+        shards=layout.shards,
+        zero=layout.zero if layout.is_divided or layout.zero else 3,
     )
 
 

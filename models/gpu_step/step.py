@@ -21,7 +21,7 @@ from models.gpu_step.dataflow import BREAKS, WAITS
 from models.gpu_step.fusion import GUARDS
 from models.gpu_step.operators import HALF, PRODUCTS, Work, work_of
 from networks.gpu_steps import GpuStep, Operator, StepPrecision, Tensor
-from warehouse.records import Optimizer, Precision, StrategyKind
+from warehouse.records import Optimizer, Precision
 
 _ADAM = (
     *(("lerp_", 2), ("mul_", 1), ("addcmul_", 3), ("sqrt", 1)),
@@ -74,11 +74,11 @@ class StepWork:
         return np.array([work.kind != "none" for work in self.works])
 
 
-def step_precision(precision: Precision, strategy: StrategyKind) -> StepPrecision:
-    """Return at which precision a step is traced: TF32 casts nothing, shards are cast once."""
+def step_precision(precision: Precision, casts_once: bool) -> StepPrecision:
+    """Return at which precision a step is traced: TF32 casts nothing, parts are cast once."""
     if precision not in HALF:
         return "float32"
-    return f"{precision}-true" if strategy == "sharded" else precision  # type: ignore[return-value]
+    return f"{precision}-true" if casts_once else precision  # type: ignore[return-value]
 
 
 def step_work(

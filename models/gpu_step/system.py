@@ -40,9 +40,9 @@ from models.gpu_step.measurements import Measurements
 from models.gpu_step.operators import HALF
 from models.gpu_step.own_times import OwnTimes
 from models.gpu_step.own_traces import OwnTrace
+from models.gpu_step.parallel_steps import Parallel
 from models.gpu_step.public_measurements import read_measurements
 from models.gpu_step.scenario_steps import (
-    Parallel,
     StepForecaster,
     free_batch_size,
     gpu_of,
@@ -129,7 +129,8 @@ class GpuStepModel:
         which the host waits for values and then the GPU for it, and `varied_s` for a host that
         varies), `straggling_share` by which the slowest of all
         takes longer, `most_gpus_judged` together anywhere, `exchange_s` of all collectives (None:
-        there are none),
+        there are none), of these `tensor_s` and `transfer_s` of a divided network, of which nothing
+        is beside the passes, and `bubble_s` in which its stages idle,
         how wrong scaling was of sources that were left out (`scaling_percent`, `scaling_n`),
         what that host rests on (`host_rests_on`, as `HostClasses.of_node` says) and the name of its
         `processor`, how many times as long a step takes with the `fastest_host` and
@@ -175,6 +176,9 @@ class GpuStepModel:
             "alone_s": step.step_us * 1e-6,
             "straggling_share": forecast.straggling_share,
             "exchange_s": forecast.exchange_s,
+            "bubble_s": forecast.bubble_s,
+            "tensor_s": forecast.tensor_s,
+            "transfer_s": forecast.transfer_s,
             "most_gpus_judged": self._parallel.most_gpus,
             "scaling_percent": of_scaling and of_scaling.percent,
             "scaling_n": of_scaling and of_scaling.n,

@@ -174,11 +174,13 @@ def batch_of(scenario: Scenario, group: NodeGroup) -> int:
 
 def images_per_step(scenario: Scenario) -> int:
     """Return the images of all devices in a step, of all its passes."""
-    each = scenario.strategy.devices_per_node * scenario.workload.accumulate
-    return sum(
+    strategy = scenario.strategy
+    each = strategy.devices_per_node * scenario.workload.accumulate
+    images = sum(
         worker_group.count * each * batch_of(scenario, worker_group)
         for worker_group in scenario.worker_groups
     )
+    return images // (strategy.tensor_parallel * strategy.pipeline_parallel)
 
 
 def host_of(node_type: str) -> str:

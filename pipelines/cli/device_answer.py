@@ -211,6 +211,12 @@ def _under(forecast: ScenarioForecast, detail: Mapping[str, Any]) -> Iterator[st
             f"exchanges {_time(detail['exchange_s'])}"
             + ("" if (mbps := forecast.scenario.link_mbps) is None else f" at {mbps / 1000:g} Gb/s")
         )
+        if forecast.scenario.strategy.is_divided:
+            yield (
+                f"stages idle {_time(detail['bubble_s'])}; of the exchanges "
+                f"{_time(detail['tensor_s'])} among tensor ranks and "
+                f"{_time(detail['transfer_s'])} between stages have nothing beside them"
+            )
         yield f"scaling {100 * detail['alone_s'] / detail['step_s']:.0f} %; {past}"
         if detail["gpus"] > detail["most_gpus_judged"]:
             yield f"more GPUs than scaling was judged of: {detail['most_gpus_judged']}"
@@ -316,8 +322,9 @@ def _detail(forecast: ScenarioForecast) -> Mapping[str, Any]:
 
 def _workload(forecast: ScenarioForecast) -> str:
     """Return what a table is about: rows tell nodes, so replicas and single devices share one."""
-    is_sharded = forecast.scenario.strategy.kind == "sharded"
-    return f"{forecast.scenario.workload.label}{', sharded' if is_sharded else ''}"
+    strategy = forecast.scenario.strategy
+    kind = strategy.kind if strategy.kind not in ("all_reduce", "single") else ""
+    return ", ".join(filter(None, (forecast.scenario.workload.label, kind, strategy.layout)))
 
 
 def _nodes(forecast: ScenarioForecast) -> str:

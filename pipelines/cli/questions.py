@@ -281,7 +281,7 @@ def _with_model(
     check_options(target, given, length)
     on_gpus = any(device_of_node(name) is not None for name in capacity)
     # Replicas for which there is no room are sharded.
-    asked = {step_precision(question.precision, kind): None for kind in ("single", "sharded")}
+    asked = {step_precision(question.precision, once): None for once in (False, True)}
     precisions = list(asked) if on_gpus else []
     batch_sizes = batch_sizes_of(question, capacity)
     with tracing_model(target, batch_sizes, given, length, precisions) as traced:

@@ -135,7 +135,7 @@ def _trace_model(template: Mapping[str, Any]) -> "OwnModel":
     )
     batch_sizes = list(dict.fromkeys(curve.batch_size for curve in curves))
     on_gpus = any(device_of_node(name) for curve in curves for name in curve.worker)
-    asked = {step_precision(curve.precision, curve.strategy): None for curve in curves}
+    asked = {step_precision(curve.precision, curve.casts_once): None for curve in curves}
     layouts = {curve.memory_format for curve in curves}
     options = {
         "framework": template.get("framework"),

@@ -201,7 +201,9 @@ def tracing_own_workload(
         for curve in expected_curves
         if any(device_of_node(name) is not None for name in curve.worker)
     ]
-    precisions = dict.fromkeys(step_precision(curve.precision, curve.strategy) for curve in on_gpus)
+    precisions = dict.fromkeys(
+        step_precision(curve.precision, curve.casts_once) for curve in on_gpus
+    )
     asked = (target, batch_sizes, options, sequence_length, list(precisions))
     with tracing_model(*asked) as model_traced:
         yield workload

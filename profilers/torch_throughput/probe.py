@@ -197,8 +197,13 @@ def _batches(cluster: Cluster, scenario: Scenario) -> Batches:
 
 
 def _check(requested: RequestedScenarios, needs: Sequence[PlannedRun], backend: Backend) -> None:
-    for scenario in (need.scenario for need in needs if need.scenario.strategy.kind == "sharded"):
-        load = scenario.workload
+    for scenario in (need.scenario for need in needs if need.scenario.strategy.casts_once):
+        load, strategy = scenario.workload, scenario.strategy
+        if strategy.is_divided or strategy.kind != "sharded":
+            raise BadInput(
+                f"{scenario.label}: whole replicas are measured, and sharded ones; leave out "
+                f"{strategy.layout or strategy.kind}"
+            )
         if load.precision == "float16" or load.memory_format != "contiguous":
             raise BadInput(
                 f"{scenario.label}: sharded training is measured in float32 and bfloat16 of "

@@ -138,6 +138,12 @@ flat AS (
         (canonical ->> '$.strategy.workers')::INTEGER AS workers,
         (canonical ->> '$.strategy.servers')::INTEGER AS servers,
         coalesce((canonical ->> '$.strategy.devices_per_node')::INTEGER, 1) AS devices_per_node,
+        concat_ws(
+            ', ',
+            'tensor parallel ' || (canonical ->> '$.strategy.tensor_parallel'),
+            'pipeline parallel ' || (canonical ->> '$.strategy.pipeline_parallel'),
+            'virtual stages ' || (canonical ->> '$.strategy.virtual_stages')
+        ) AS layout,
         coalesce(canonical ->> '$.strategy.placement', 'round_robin') AS placement,
         coalesce(canonical ->> '$.strategy.order', 'framework') AS transfer_order,
         from_json(
@@ -182,10 +188,14 @@ SELECT
         format('{:.0f}% cross traffic', 100 * cross_traffic),
         nullif(transfer_order, 'framework'),
         CASE
-            WHEN strategy IN ('all_reduce', 'sharded')
+            WHEN servers = 0 AND strategy <> 'single'
             THEN concat_ws(
-                ' ', replace(strategy, '_', '-'),
-                CASE WHEN devices_per_node > 1 THEN format('of {} devices each', devices_per_node) END
+                ', ',
+                concat_ws(
+                    ' ', replace(strategy, '_', '-'),
+                    CASE WHEN devices_per_node > 1 THEN format('of {} devices each', devices_per_node) END
+                ),
+                nullif(layout, '')
             )
             WHEN servers > 1
             THEN concat_ws(' ', format('M={}', servers), nullif(placement, 'round_robin'))

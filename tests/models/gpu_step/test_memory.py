@@ -179,7 +179,7 @@ def test_shards_need_what_pytorch_itself_tracks(
     labels = torch.zeros(words, dtype=torch.int64)
     with FakeTensorMode(allow_non_fake_inputs=True):
         given = torch.zeros(1, words, dtype=torch.int64)
-        as_traced = step_precision(precision, "sharded")
+        as_traced = step_precision(precision, casts_once=True)
         traced = GpuStep.of(trace_step(_Network(12), given, labels, as_traced))
         network = _Network(12)
         cast = MixedPrecisionPolicy(None if precision == "float32" else torch.bfloat16)

@@ -1,0 +1,204 @@
+"""A step of several GPUs, from that of one: what they exchange, and how stages wait.
+
+Micro batches of a pipeline take 1F1B's closed form (Narayanan et al., 2021, section 2.2): so many
+times the slowest stage, and once all other stages, which virtual stages shorten.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import ceil
+from typing import Any, Self
+
+from models.gpu_step import collectives, scaling
+from models.gpu_step.collectives import Collectives, Topology
+from models.gpu_step.data_parallel import (
+    Exchange,
+    Interference,
+    Passes,
+    distributed_s,
+    sharded_s,
+    straggling_share,
+)
+from models.gpu_step.device import Device
+from models.gpu_step.judged_steps import PastErrors
+from models.gpu_step.layout import ALL_DIVIDED, Blocks, Layout
+from models.gpu_step.measurements import Measurements
+from models.gpu_step.operators import HALF
+from models.gpu_step.queues import Step
+from models.gpu_step.timed_kinds import TimedShare
+from networks.gpu_steps import GpuStep
+from warehouse.records import Precision
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """What several GPUs need beyond a step of each; past errors `within` a node, `across` nodes.
+
+    `most_gpus` is of how many together scaling was judged at most.
+    """
+
+    collectives: Collectives
+    interference: Interference
+    past: Mapping[str, PastErrors]
+    most_gpus: int = 1
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fit for JSON."""
+        return asdict(self) | {"collectives": self.collectives.fields()}
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Self:
+        """Return the fit of JSON."""
+        return cls(
+            **{
+                **fields,
+                "collectives": Collectives.of(fields["collectives"]),
+                "interference": Interference(**fields["interference"]),
+                "past": {name: PastErrors(**errors) for name, errors in fields["past"].items()},
+            }
+        )
+
+    @classmethod
+    def fitted(cls, measured: Measurements) -> Self:
+        """Return what public measurements tell; widths are of sources that were left out."""
+        timed = measured.collectives
+        known = collectives.fit(timed.filter(collective="all_reduce") if len(timed) else timed)
+        judged_scalings = scaling.judged_sources(measured.scalings, known)
+        past = {
+            where: PastErrors.of(
+                [
+                    judged.error
+                    for judged in judged_scalings
+                    if (judged.scaling.more.nodes > 1) == is_across
+                ]
+            )
+            for where, is_across in (("within", False), ("across", True))
+        }
+        most_gpus = max((judged.scaling.more.ranks for judged in judged_scalings), default=1)
+        return cls(known, scaling.fit_interference(measured.scalings, known), past, most_gpus)
+
+
+@dataclass(frozen=True)
+class AloneStep:
+    """A step of one GPU of a node type, whatever else trains."""
+
+    step: Step
+    unknown_share: float
+    optimizer_us: float
+    optimizer_s: float
+    costliest: Sequence[Mapping[str, Any]]
+    timed_on: Sequence[TimedShare]
+
+    def timed_share(self, device: Device) -> float:
+        """Return the share of the GPU's time of operators whose kind was timed on a device."""
+        return sum(each.share for each in self.timed_on if each.device == device.name)
+
+    def passes_s(self, passes: int, exchange_s: float = 0.0) -> float:
+        """Return seconds of each of so many passes, which waits so long for exchanges on the GPU.
+
+        What the host still issues is beside them.
+        """
+        alone_s = (self.step.step_us * 1e-6 - self.optimizer_s) / passes
+        if not exchange_s:
+            return alone_s
+        gpu_s = 1e-6 * (self.step.gpu_us - self.optimizer_us) / passes
+        return max(alone_s, gpu_s + exchange_s)
+
+
+@dataclass(frozen=True)
+class StepForecast:
+    """A step of a GPU alone, and of all together; seconds of what is exchanged, None: nothing.
+
+    Of a divided network `bubble_s` a stage idles; `tensor_s` among tensor ranks and `transfer_s`
+    between stages are in `exchange_s`, and nothing is beside them.
+    """
+
+    alone: Step
+    unknown_share: float
+    step_s: float
+    optimizer_us: float
+    exchange_s: float | None = None
+    straggling_share: float = 0.0
+    bubble_s: float = 0.0
+    tensor_s: float = 0.0
+    transfer_s: float = 0.0
+
+    @property
+    def binds(self) -> str:
+        """`gpu`, `host`, or `exchange` where most of a step is not the passes of a GPU alone."""
+        if self.exchange_s is not None and self.step_s > 2e-6 * self.alone.step_us:
+            return "exchange"
+        return self.alone.binds
+
+
+def together(
+    alone: AloneStep,
+    whole: AloneStep,
+    trace: GpuStep,
+    network: Blocks | None,
+    layout: Layout,
+    precision: Precision,
+    links: Topology,
+    parallel: Parallel,
+) -> StepForecast:
+    """Return the step of all GPUs.
+
+    Args:
+        alone: step of the GPU that has most to do.
+        whole: the same, had a pipeline one stage.
+        trace: of `alone`.
+        network: layers; None: they are not divided.
+        layout: how they are.
+        precision: in which parts are exchanged.
+        links: of all GPUs.
+        parallel: what was fitted.
+    """
+    known, interference = parallel.collectives, parallel.interference
+    optimizer_s, micro_batches = alone.optimizer_s, layout.micro_batches
+    bubble_s = tensor_s = transfer_s = 0.0
+    stage_s = alone.passes_s(micro_batches)
+    if network is not None:
+        layer_s = layout.tensor_s(network, known, links)
+        transfer_s = 2 * layout.transfer_s(network, known, links)  # and its gradients back
+        tensor_s = ceil(network.layers / layout.stages) * layer_s
+        stage_s = alone.passes_s(micro_batches, tensor_s) + transfer_s
+        all_s = whole.passes_s(micro_batches, network.layers * layer_s)
+        others_s = all_s + layout.stages * transfer_s - stage_s
+        bubble_s = max(others_s, 0.0) / layout.virtual_stages
+    is_divided = layout.is_divided or layout.zero > 0
+    # What is computed in half precision is exchanged in it.
+    dtype = precision if is_divided and precision in HALF else None
+    trained, frozen = (
+        tuple(float(replace(each, dtype=dtype or each.dtype).bytes) for each in held)
+        for held in (trace.parameters, trace.frozen)
+    )
+    shards = layout.shards if layout.zero == ALL_DIVIDED else layout.replicas
+    among = layout.topology_of(shards, links)
+    copies = None
+    if shards < layout.replicas:
+        share = layout.topology_of(layout.replicas, links).network_bps / among.devices
+        copies = Topology(1, layout.replicas // shards, links.link_bps, share)
+    scatters = 0 < layout.zero < ALL_DIVIDED
+    exchange = Exchange(
+        trained, known, among, "", frozen, scatters=scatters, copies=copies, ranks=layout.ranks
+    )
+    passes = Passes(stage_s, optimizer_s, micro_batches)
+    if layout.zero == ALL_DIVIDED:
+        exchange_s = micro_batches * (2 * sum(exchange.gathers_s) + sum(exchange.scatters_s))
+        step_s = sharded_s(passes, exchange, interference)
+    else:
+        exchange_s = sum(reduction_s for _, reduction_s in exchange.reductions)
+        exchange_s += sum(exchange.gathers_s) if scatters else 0.0
+        step_s = distributed_s(passes, exchange, interference)
+    slower = straggling_share(exchange, interference)
+    return StepForecast(
+        alone.step,
+        alone.unknown_share,
+        step_s + bubble_s * (1 + slower),
+        alone.optimizer_us,
+        exchange_s + micro_batches * (tensor_s + transfer_s),
+        slower,
+        bubble_s,
+        micro_batches * tensor_s,
+        micro_batches * transfer_s,
+    )
