@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from forecasting.ceer_study import leave_out, read_measurements
+from models.ceer.predictor import Without
 from studies.rounds import Round
 from tests.models.ceer.frames import observed, steps
 from tests.models.ceer.test_predictor import measured, rows
@@ -37,3 +38,14 @@ def test_left_out_dnns_are_not_seen() -> None:
     errors = dict(errors_of_steps.group_by("dnn").agg(pl.col("error").mean()).rows())
     assert errors["f"] == pytest.approx(-0.5)
     assert set(errors) == {"d", "e", "f"}
+
+
+def test_ablations_err_by_what_they_leave_out() -> None:
+    ablations: tuple[Without, ...] = (frozenset(), frozenset({"overhead"}))
+    left_out = leave_out(observed(*rows()), steps(*measured()), [("c",)], ablations=ablations)
+    alone = left_out.filter(pl.col("node_type") == "slow", pl.col("devices") == 1)
+    overhead_s = 0.001 + 0.009
+    whole, ablated = alone.iter_rows(named=True)
+    assert (whole["without"], ablated["without"]) == ([], ["overhead"])
+    assert whole["error"] == pytest.approx(0, abs=1e-6)
+    assert ablated["error"] == pytest.approx(-overhead_s / ablated["measured_s"])

@@ -9,7 +9,7 @@ import pytest
 from forecasting.sanity import LEAST_IDLE
 from profilers.steady.host import MOST_STOLEN
 from warehouse.landed_files import seal
-from warehouse.records import Scenario
+from warehouse.records import BadInput, Scenario
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Built, Maker
@@ -133,6 +133,16 @@ def test_what_was_merely_asked_for_is_judged_apart(profiled: "Maker") -> None:
     assert (row["predicted"], row["runs"], row["split"]) == (3.0, 2, "held_out_world_size")
     (known,) = profiled.rows("FROM pred.asked_scenario").to_dicts()
     assert (known["scenario_id"], known["label"]) == (scenario.scenario_id, scenario.label)
+
+
+def test_what_was_merely_asked_for_changes_no_figure_either(profiled: "Maker") -> None:
+    scenario, fit = profiled.scenario(2), profiled.fit("p1")
+    answer = profiled.prediction(fit, scenario, 2.0).model_copy(
+        update={"study": None, "repeat": None}
+    )
+    profiled.warehouse.record_predictions([answer])
+    with pytest.raises(BadInput, match="for nobody's study before, with other figures"):
+        profiled.warehouse.record_predictions([answer.model_copy(update={"value": 2.1})])
 
 
 def test_a_fit_to_steps_of_other_hosts_alone_says_nothing_of_this_one(make: "Maker") -> None:
@@ -329,5 +339,23 @@ def test_what_a_busy_host_measured_is_shown_and_not_counted(profiled: "Maker") -
     profiled.measure("quiet", two, [1.0], minute=5, idle=0.21)
     profiled.measure("busy", three, [1.0], minute=6, idle=0.19)
     profiled.warehouse.load()
+    shown = {row["workers"]: row["host_busy"] for row in judged_with_workers(profiled)}
+    assert shown == {2: False, 3: True}
     (board,) = profiled.warehouse.leaderboard().to_dicts()
     assert (board["n"], board["busy_n"], board["mape"]) == (1, 1, pytest.approx(10))
+
+
+def judged_with_workers(make: "Maker") -> list[dict[str, object]]:
+    return make.rows(
+        "SELECT workers, host_busy FROM report.accuracy JOIN report.scenario USING (scenario_id)"
+    ).to_dicts()
+
+
+def test_judged_measurements_do_not_reach_predictors(profiled: "Maker") -> None:
+    before = {name: profiled.warehouse.visible(name) for name in ("run", "scenario", "sample")}
+    profiled.measure("m1", profiled.scenario(2), [2.5], minute=5)
+    profiled.warehouse.load()
+    assert profiled.rows("FROM raw.sample").height == 3
+    for name, frame in before.items():
+        assert profiled.warehouse.visible(name).equals(frame)
+    assert isinstance(before["run"], pl.DataFrame)

@@ -4,10 +4,12 @@ import re
 from typing import TYPE_CHECKING
 
 import duckdb
+import pyarrow.parquet as pq
 import pytest
 
 from warehouse import ledger
 from warehouse.connection import connect
+from warehouse.landed_files import seal
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Built, Maker
@@ -68,6 +70,7 @@ INSERTED = (
             ["UPDATE pred.ledger SET value = 2.5 WHERE sequence = 3"],
             r"row 3 .*pred.ledger \w+\) was changed",
         ),
+        (["UPDATE pred.ledger SET low = 0 WHERE sequence = 5"], "row 5 .* was changed"),
         (["UPDATE pred.ledger SET made_at = now() WHERE sequence = 4"], "row 4 .* was changed"),
         (["UPDATE pred.ledger SET code_version = '2' WHERE sequence = 4"], "row 4 .* was changed"),
         (["UPDATE fit.fit SET run_ids = ['p1', 'm1']"], r"row 2 .*fit.fit \w+\) was changed"),
@@ -77,6 +80,7 @@ INSERTED = (
         ),
         (["DELETE FROM pred.ledger WHERE sequence = 4"], "row 4 .* was removed"),
         (["DELETE FROM meta.loaded WHERE run_id = 'm1'"], "row 6 .* was removed"),
+        (["DELETE FROM meta.loaded WHERE run_id = 'p1'"], "row 1 .* was removed"),
         (["DELETE FROM pred.ledger"], "row 3 .* was removed"),
         (
             [
@@ -101,3 +105,13 @@ def test_the_first_row_that_is_another_is_named(
     chained: "Maker", tampering: list[str], expected: str
 ) -> None:
     assert re.match(expected, broken(chained, *tampering) or "")
+
+
+def test_loading_a_changed_run_again_leaves_the_chain_whole(chained: "Maker") -> None:
+    chained.land(chained.run("r1", None, "profile"), None)
+    chained.warehouse.load()
+    file = chained.home / "landing" / "r1" / "run.parquet"
+    pq.write_table(pq.read_table(file), file, compression="gzip")
+    seal(file.parent)
+    assert chained.warehouse.load().loaded == ("r1",)
+    assert broken(chained) is None

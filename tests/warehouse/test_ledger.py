@@ -1,6 +1,7 @@
 from typing import TYPE_CHECKING
 
 import pytest
+from pydantic import ValidationError
 
 from tests.warehouse.conftest import at
 from warehouse import ledger
@@ -85,6 +86,15 @@ def test_predictions_need_a_recorded_fit(profiled: "Maker") -> None:
     fit = profiled.fit("p1")
     with pytest.raises(BadInput, match=f"fit {fit.fit_id}, which is not recorded"):
         profiled.warehouse.record_predictions([profiled.prediction(fit, profiled.scenario(2), 2)])
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_figures_that_cannot_be_judged_cannot_be_written_down(
+    profiled: "Maker", value: float
+) -> None:
+    fit = profiled.fit("p1")
+    with pytest.raises(ValidationError, match="finite number"):
+        profiled.prediction(fit, profiled.scenario(2), value)
 
 
 def test_an_interval_upside_down_is_refused(profiled: "Maker") -> None:

@@ -22,7 +22,7 @@ from pipelines.cli.errors import explain
 from warehouse import loader
 from warehouse.check import check
 from warehouse.landed_files import SUMS, seal
-from warehouse.landing import REASON, read_tables
+from warehouse.landing import REASON, read_tables, set_aside
 from warehouse.records import BadInput, StepcastError
 from warehouse.warehouse import read_only
 
@@ -208,6 +208,35 @@ def test_a_full_disk_is_no_fault_of_a_run(make: "Maker") -> None:
     assert [path.name for path in (make.home / "landing" / "quarantine").iterdir()] == ["broken"]
     assert len(make.warehouse.load().loaded) > 0
     assert read_only(make.home, "FROM raw.run").height == 41
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "TransactionContext Error: Failed to commit: Could not write file: No space left on device",
+        "Out of Memory Error: could not allocate block of size 256.0 KiB",
+        "it needs more memory than this machine has",
+        None,
+    ],
+)
+def test_a_run_that_was_set_aside_by_mistake_returns(make: "Maker", reason: str | None) -> None:
+    """Earlier editions blamed runs for the machine; on a full disk, no reason could be written."""
+    folder = make.profile("r1", make.scenario())
+    other = make.profile("r2", make.scenario())
+    for away, why in ((folder, reason), (other, "edge.parquet: missing columns target")):
+        aside = set_aside(away, away.name, why or "").folder
+        if why is None:
+            (aside / REASON).unlink()
+    assert make.warehouse.load().loaded == ("r1",)
+    assert not (folder / REASON).exists()
+    assert [path.name for path in (make.home / "landing" / "quarantine").iterdir()] == ["r2"]
+
+
+def test_a_run_that_landed_again_stays_beside_the_one_set_aside(make: "Maker") -> None:
+    set_aside(make.profile("r1", make.scenario()), "r1", "IO Error: No space left on device")
+    make.profile("r1", make.scenario())
+    assert make.warehouse.load().loaded == ("r1",)
+    assert (make.home / "landing" / "quarantine" / "r1" / REASON).exists()
 
 
 def test_a_reason_is_written_over_a_link_and_not_through_it(make: "Maker", tmp_path: Path) -> None:

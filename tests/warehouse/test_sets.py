@@ -198,6 +198,17 @@ def test_sets_that_change_are_read_again(make: "Maker", sets: Path) -> None:
     assert len(kept_runs(sets)) == 5
 
 
+def test_sets_are_loaded(sets: Path, second: Path) -> None:
+    answer = stepcast("load", str(sets))
+    assert answer.code == 0, answer.err
+    assert answer.out.splitlines() == [
+        f"copied 4 runs from {sets}",
+        "loaded 4 runs, 0 were there already",
+    ]
+    again = stepcast("load", str(sets)).out.splitlines()
+    assert again == [f"copied 0 runs from {sets}", "loaded 0 runs, 4 were there already"]
+
+
 def test_a_day_is_that_of_utc(make: "Maker", tmp_path: Path) -> None:
     run = make.run("late", None, "profile", minute=24 * 60 - 1)
     run = run.model_copy(update={"ended_at": run.started_at + timedelta(hours=2)})

@@ -11,9 +11,14 @@ from models.async_sgd.link_sharing import (
     NewcomerWeights,
     SharedResource,
     measured_sharing,
+    share,
 )
 
 UNLIMITED = float("inf")
+
+
+def test_equal_shares_up_to_the_cap() -> None:
+    assert [share(12.0, active, 5.0) for active in (1, 2, 3, 4)] == [5, 5, 4, 3]
 
 
 def test_flows_slow_down_and_speed_up_as_others_come_and_go() -> None:
@@ -59,6 +64,17 @@ def test_a_worker_keeps_its_standing_until_it_pauses() -> None:
     assert standing.of(1.1, second, found=0) == (0.5, 0.5)
     standing.ended(1.1, second)
     assert standing.of(1.4, second, found=0) == (1, 1.4)
+
+
+def test_flows_that_end_together_end_by_worker_and_operation() -> None:
+    resource = SharedResource(12.0, UNLIMITED)
+    for worker, operation in ((1, 0), (0, 9), (0, 8)):
+        resource.start(0.0, Flow(worker, 0, operation), size=4)
+    ends = []
+    while (upcoming := resource.next_finish()) is not None:
+        ends.append(upcoming)
+        resource.finish(upcoming[0])
+    assert ends == [(1.0, Flow(0, 0, 8)), (1.0, Flow(0, 0, 9)), (1.0, Flow(1, 0, 0))]
 
 
 LINK_BPS = 1.25e6

@@ -85,6 +85,9 @@ def test_greedy_counts_bytes() -> None:
     assert in_turn[:8] == (0, 1, 2, 0) * 2
 
 
+WORK_S = 0.357
+
+
 def worker_work_s(made: Profile) -> list[float]:
     resources = made.graph.resources
     return [
@@ -127,3 +130,15 @@ def test_every_computation_loses_the_same_part() -> None:
     assert worker_work_s(made) == pytest.approx([0.357, 0.457])
     less = worker_work_s(without_tracer(made, 0.367, all_work_s))
     assert less == pytest.approx([0.357 * 367 / 407, 0.457 * 367 / 407], rel=1e-4)
+
+
+def test_servers_transfers_and_the_order_of_things_stay() -> None:
+    before = profile(chain())
+    after = without_tracer(before, WORK_S - 0.1, all_work_s)
+    assert (after.graph, after.requested) == (before.graph, before.requested)
+    for old, new in zip(before.steps, after.steps, strict=True):
+        assert (new.order, new.release_s) == (old.order, old.release_s)
+        for i, resource in enumerate(before.graph.resources):
+            assert (new.seconds[i] == old.seconds[i]) == (
+                resource is not Resource.WORKER or old.seconds[i] == 0
+            )

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from models.async_sgd.predictor import AsyncSGD, Settings, fit
+from models.async_sgd.systems import OneServer
 from tests.models.async_sgd.frames import (
     CHAIN_STEP,
     COMPUTE,
@@ -212,3 +213,34 @@ def test_variables_of_one_server_on_two() -> None:
     assert value(model, scenario(12)) == pytest.approx(12 / (12 * 0.4 + 0.18), rel=1e-3)
     assert value(two, scenario(12, servers=2)) == pytest.approx(12 / (12 * 0.2 + 0.18), rel=1e-3)
     assert AsyncSGD.from_json(two.parameters_json(), made.raw) == two
+
+
+def two_variables() -> Tables:
+    """Return steps of 20 kB and 20 kB received, 0.1 s computed: 0.5 s with one server."""
+    made = tables(
+        [*[("ps", None)] * 4, ("downlink", 20_000), ("downlink", 20_000), ("worker", None)],
+        [(0, 2), (1, 3), (2, 4), (3, 5), (4, 6), (5, 6)],
+        [
+            {
+                **dict.fromkeys(range(4), (0, 1)),
+                4: (0, 200_000),
+                5: (0, 400_000),
+                6: (400_000, 100_000),
+            }
+        ]
+        * 4,
+    )
+    kinds = pl.when(pl.col("operation") < 2).then(pl.lit("VariableV2")).otherwise(pl.lit("_"))
+    return replace(made, operations=made.operations.with_columns(type=kinds))
+
+
+def model() -> OneServer:
+    made = two_variables()
+    return OneServer(fit(raw_tables(made, {"client_gap_s": [0.0]})), made.operations)
+
+
+def test_each_of_two_servers_sends_half_to_many_workers() -> None:
+    predicted = model().predict(
+        [scenario(8, servers=2), scenario(8, servers=2, placement="greedy")]
+    )
+    assert predicted["value"].to_list() == pytest.approx([8 / (8 * 0.2)] * 2, rel=0.1)

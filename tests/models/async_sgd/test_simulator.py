@@ -39,6 +39,15 @@ def test_pure_computation_scales_linearly(workers: int) -> None:
     assert trace.step_ends_s[:, -1].tolist() == [15.0] * workers
 
 
+def test_uneven_sharing_breaks_a_lock_step() -> None:
+    """Two workers that start together: equal shares keep them together, random ones do not."""
+    equal = run(Op(D, 20), Op(W, 3, after=(0,)), workers=2, steps=20)
+    assert equal.step_starts_s[0].tolist() == equal.step_starts_s[1].tolist()
+    uneven = run(Op(D, 20), Op(W, 3, after=(0,)), workers=2, steps=20, downlink_spread=0.3)
+    assert abs(uneven.step_starts_s[0] - uneven.step_starts_s[1])[1:].min() > 0
+    assert uneven.step_ends_s[:, -1].max() < equal.step_ends_s[:, -1].max()
+
+
 def test_workers_that_give_way_to_the_first_get_out_of_each_others_way() -> None:
     """Down 2 s, 3 s of work: two workers need 7 s in step, and 5 s out of it.
 
@@ -48,6 +57,21 @@ def test_workers_that_give_way_to_the_first_get_out_of_each_others_way() -> None
     lengths = trace.step_ends_s - trace.step_starts_s
     np.testing.assert_allclose(lengths[:, -1], 5.0)
     assert lengths[1, 0] == pytest.approx(7.0)
+
+
+def test_two_workers_share_a_link() -> None:
+    """A step computes 1 s or 2 s, then downloads 20 bytes.
+
+    Unequal: the first has 10 bytes by 2 s, shares until 4 s, and the second, with 10 bytes by
+    then, needs until 5 s. Equal: 20 bytes at half speed take 4 s.
+    """
+    graph, fast = job(Op(W, 1), Op(D, 20, after=(0,)))
+    slow = step(2.0, 0.0)
+    ends = {
+        tuple(simulate(graph, [fast, slow], options(2, 1, seed=seed)).step_ends_s[:, 0])
+        for seed in range(50)
+    }
+    assert ends == {(4.0, 5.0), (5.0, 4.0), (5.0, 5.0), (6.0, 6.0)}
 
 
 def test_flow_control_delays_a_large_tensor() -> None:
@@ -88,6 +112,13 @@ def test_a_worker_with_several_threads_shares_its_cores() -> None:
     """On 1.5 cores: both at 3/4 speed until 0 has its 3 s at 4 s; 1 has 3 s of 5 then."""
     trace = run(Op(W, 3), Op(W, 5), inter_op_threads=2, cores=1.5, record=True)
     assert [(i.operation, i.end_s) for i in trace.intervals] == [(0, 4.0), (1, 6.0)]
+
+
+def test_servers_have_links_of_their_own() -> None:
+    graph, profiled = job(Op(D, 20), Op(D, 20))
+    apart = StepGraph(graph.names, graph.resources, (0, 1), graph.sizes_bytes, graph.successors)
+    ends = [simulate(g, [profiled], options(workers=2)).step_ends_s[0, 0] for g in (graph, apart)]
+    assert ends == [8.0, 4.0]
 
 
 def test_steps_are_sampled_evenly_and_with_replacement() -> None:

@@ -127,6 +127,19 @@ def test_a_link_in_use_carries_exactly_its_bandwidth(
         assert carried == pytest.approx(per_step_bytes * chosen.workers * chosen.steps)
 
 
+@given(jobs(), any_options())
+def test_no_faster_than_computation_allows(
+    made: tuple[StepGraph, list[ProfiledStep]], chosen: SimulationOptions
+) -> None:
+    graph, steps = made
+    trace = simulate(graph, steps, chosen)
+    finished_s = trace.step_ends_s.max() + TOLERANCE_S
+    computed = [i for i, resource in enumerate(graph.resources) if resource is W]
+    cores = 1.0 if chosen.inter_op_threads == 1 else chosen.cores
+    least_s = min(sum(step.seconds[i] for i in computed) for step in steps) / cores
+    assert finished_s >= chosen.steps * least_s
+
+
 @given(
     st.lists(st.tuples(st.sampled_from([D, W, U, P]), st.integers(0, 40)), min_size=1, max_size=8),
     st.integers(1, 4),

@@ -1,5 +1,6 @@
 """What is sent next: streams are suspended once, after WIN bytes, or in an enforced order."""
 
+from tests.models.async_sgd.oracle.simulator import ComputationQueue
 from tests.models.async_sgd.oracle.streams import StreamScheduler
 
 A, B, C, D, E = range(5)
@@ -50,3 +51,13 @@ def test_flow_control_spoils_an_enforced_order() -> None:
     assert scheduler.next_chunk().operation == A
     scheduler.add(B, 5)
     assert served_by(scheduler) == [(B, 3), (C, 2), (A, 1), (B, 2)]
+
+
+def test_computations_run_in_the_order_of_the_profile() -> None:
+    queue = ComputationQueue()
+    queue.add(A, 0.5, rank=2)
+    queue.add(B, 0.25, rank=0)
+    queue.add(C, 1.0, rank=1)
+    chunks = [queue.next_chunk() for _ in range(3)]
+    assert chunks == [(B, 0.25, True), (C, 1.0, True), (A, 0.5, True)]
+    assert not queue

@@ -15,7 +15,7 @@ from models.async_sgd.timeline import (
     simulate_trace,
 )
 from tests.models.async_sgd.frames import chain
-from tests.models.async_sgd.graphs import D, Op, W, job, run
+from tests.models.async_sgd.graphs import D, Op, P, W, job, run
 from tests.models.async_sgd.test_predictor import fitted
 from tests.models.runs import scenario
 from warehouse.records import BadInput
@@ -55,6 +55,19 @@ def test_steps_of_one_worker_follow_each_other() -> None:
     assert spans(Timeline(shown.steps, first), "worker") == [(203, 253), (253, 560)]
     assert spans(Timeline(shown.steps, first), "uplink") == [(560, 660)]
     assert spans(Timeline(shown.steps, first), "ps") == [(1, 3), (660, 690), (690, 700)]
+
+
+def test_columns_say_what_an_interval_is() -> None:
+    shown = timeline.interval_frame(
+        [job(Op(D, 20), Op(W, 3, (0,)), Op(P, 1, (1,)))[0]],
+        run(Op(D, 20), Op(W, 3, (0,)), Op(P, 1, (1,)), record=True).intervals,
+        since_s=1.0,
+    )
+    assert shown.rows() == [
+        (0, 0, 0, "downlink0", "downlink", 0, -1_000_000, 1_000_000, 20.0),
+        (0, 0, 1, "worker1", "worker", None, 1_000_000, 4_000_000, None),
+        (0, 0, 2, "ps2", "ps", 0, 4_000_000, 5_000_000, None),
+    ]
 
 
 def test_workers_are_shown_at_the_same_time() -> None:

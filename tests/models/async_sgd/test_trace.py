@@ -182,6 +182,18 @@ def test_directions_have_links_of_their_own_and_servers_share_the_worker_s() -> 
     assert cut[:4] == [(0, 140), (0, 50), (20, 100), (30, 170)]
 
 
+def test_captured_packets_say_where_to_cut() -> None:
+    """0 was captured: its first packet came late, its last after what the link would need.
+
+    The link is busy until then for 1, which was not; packets outside a record count as its ends.
+    """
+    graph, _ = job(Op(D, 100), Op(D, 10), Op(D, 5))
+    recorded = [(5, 145), (7, 160), (200, 260)]
+    cut = with_parsed(graph, recorded, [0, 1, 2], SPEED_BPS, {0: (20, 130), 2: (190, 270)})
+    assert cut[:3] == [(20, 130), (7, 140), (200, 260)]
+    assert cut[3:] == [(130, 145), (140, 160), (260, 260)]
+
+
 @pytest.mark.parametrize(("link", "receiver"), [(D, W), (U, P)])
 def test_the_receiver_parses_before_anything_else_goes_on(
     link: Resource, receiver: Resource

@@ -2,6 +2,8 @@ from typing import Literal
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from models.ceer.overhead import DeviceOverhead, fit, overheads
 from tests.models.ceer.frames import observed, operation, step, steps
@@ -28,6 +30,19 @@ def test_overhead_is_what_operations_do_not_take() -> None:
     # S_2 = S_1 + (T_2 - T_1).
     first, second = rows["overhead_s"]
     assert second == pytest.approx(first + (0.50 - 0.30))
+
+
+@given(
+    times=st.lists(st.floats(0.01, 10), min_size=2, max_size=6),
+    parameters=st.integers(1, 10**9),
+)
+def test_equation_2_is_an_identity_on_what_was_measured(
+    times: list[float], parameters: int
+) -> None:
+    rows = [step("a", s, parameters, devices=k + 1) for k, s in enumerate(times)]
+    frame = overheads(steps(*rows), PROFILES)
+    whole = frame["operations_s"] + frame["overhead_s"]
+    assert whole.to_list() == pytest.approx(times)
 
 
 def lines(constant_s: float = 0.005, per_operation: float = 0.0) -> pl.DataFrame:

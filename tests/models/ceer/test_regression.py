@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.ceer.features import NAMES
-from models.ceer.regression import Regression, Weights, fit, solve
+from models.ceer.regression import Regression, Weights, fit, refit, solve
 
 
 def points(
@@ -123,3 +123,19 @@ def test_errors_relative_to_the_prediction_leave_sums_as_they_are() -> None:
     times = 3 * sizes[:, 0] * np.array([0.9, 1.0, 1.1])
     assert solve(sizes, times, ONES, "relative") == pytest.approx([3.0])
     assert solve(sizes, times, ONES, "equal")[0] > 3.29
+
+
+@given(
+    rows=st.lists(
+        st.tuples(st.floats(0, 1e3), st.floats(0, 1e3), st.floats(0, 1e6)), min_size=1, max_size=12
+    ),
+    weights=st.sampled_from(WEIGHTS),
+)
+def test_no_coefficient_is_negative(
+    rows: list[tuple[float, float, float]], weights: Weights
+) -> None:
+    table = np.array(rows)
+    design = np.column_stack([np.ones(len(rows)), table[:, :2]])
+    coefficients = refit(design, table[:, 2], np.ones(len(rows)), weights)
+    assert (coefficients >= 0).all()
+    assert np.isfinite(coefficients).all()

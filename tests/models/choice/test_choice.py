@@ -1,6 +1,7 @@
 """Choosing surely: by hand on few candidates, and never worse than all of them."""
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -165,6 +166,19 @@ def test_the_upper_end_is_the_least_that_is_unlikely_enough(ratios: Ratios, leve
     for value in ratios.values:
         unlikely = ratios.probability_above(value) <= level + 1e-9
         assert unlikely == (high is not None and value >= high)
+
+
+def test_exchangeable_ratios_exceed_the_upper_end_no_more_often_than_said() -> None:
+    """Of draws from one law, at most a tenth is above the end that twenty others give."""
+    random = Random(1)
+    draws = 4000
+    above = 0
+    for _ in range(draws):
+        *past, new = (random.lognormvariate(0.1, 0.3) for _ in range(21))
+        high = Ratios(values=tuple(past), basis="").high(0.1)
+        above += high is not None and new > high
+    # (20 + 1) / 10 rounds up to 19 of 20, so that the true share is 2 of 21.
+    assert above / draws == pytest.approx(2 / 21, abs=0.015)
 
 
 def test_a_normal_law_has_its_percentiles() -> None:

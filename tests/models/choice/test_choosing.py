@@ -11,6 +11,7 @@ from models.choice.limits import (
     LIMITS,
     Limits,
     Outcome,
+    exceeded_limits,
     keeps_limits,
     least_of,
     relaxations,
@@ -33,6 +34,17 @@ BOUNDS = st.builds(
     lambda *amounts: Limits(**dict(zip(LIMITS, amounts, strict=True))),
     *[st.none() | AMOUNTS for _ in LIMITS],
 )
+
+
+def test_each_limit_is_of_its_own_amount() -> None:
+    outcome = Outcome(time_s=3.0, cost_usd=2.0, usd_per_hour=1.0)
+    assert exceeded_limits(Limits(), outcome) == ()
+    assert exceeded_limits(Limits(deadline_s=2.0, budget_usd=2.0, usd_per_hour=2.0), outcome) == (
+        "deadline_s",
+    )
+    assert (
+        exceeded_limits(Limits(deadline_s=1.0, budget_usd=1.0, usd_per_hour=0.0), outcome) == LIMITS
+    )
 
 
 @given(OPTIONS)

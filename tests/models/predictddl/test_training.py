@@ -120,3 +120,9 @@ def test_equal_seeds_and_iterations_come_to_equal_weights_interrupted_or_not(
     assert progress.iterations == 16
     for name, value in whole.state_dict().items():
         assert torch.equal(value, resumed.state_dict()[name])
+
+
+def test_the_clock_ends_what_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "time", ticking())
+    _, progress = training.train(few(), seconds=3, iterations=100, keep=lambda _: None)
+    assert progress.iterations == 3

@@ -132,6 +132,26 @@ def offer(name: str, usd_per_hour: float, capacity: int, market: str = "on_deman
     return Offer(node_type=name, market=market, usd_per_hour=usd_per_hour, capacity=capacity)
 
 
+def labels(job: Job, *offered: Offer) -> str | None:
+    choice = optimize(TWO, offered, job).choice
+    return choice.configuration.label if choice else None
+
+
+def test_limits_bind_whatever_is_minimised() -> None:
+    """100 iterations: 1 fast@4 beside 2 slow@2 take 800 s of 11 $/h, 2 slow@4 1600 s of 2 $/h."""
+    offered = (offer("fast", 9.0, 4), offer("slow", 1.0, 2))
+    cheap = Job(global_batch=8, iterations=100, minimize="cost", deadline_s=1000.0)
+    choice = optimize(TWO, offered, cheap).choice
+    assert choice is not None
+    assert choice.configuration.label == "1 fast@4 + 2 slow@2"
+    assert (choice.time_s, choice.cost_usd) == pytest.approx((800.0, 800 * 11 / 3600))
+    fast = Job(global_batch=8, iterations=100, minimize="time", budget_usd=1.0)
+    choice = optimize(TWO, offered, fast).choice
+    assert choice is not None
+    assert choice.configuration.label == "2 slow@4"
+    assert (choice.time_s, choice.cost_usd) == pytest.approx((1600.0, 1600 * 2 / 3600))
+
+
 def test_what_was_stopped_says_so() -> None:
     job = Job(global_batch=8, iterations=1, minimize="time")
     result = optimize(TWO, [offer("fast", 9.0, 4)], job, stop=lambda: True)
