@@ -185,6 +185,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._note_unrolled(func, *args)
         result = func(*args, **kwargs)
         written = result if isinstance(result, tuple | list) else (result,)
+        if name == "_scaled_dot_product_fused_attention_overrideable_backward":
+            # Without a GPU, that of a mask is made though nobody wants it.
+            written = tuple(
+                each if wanted else None for each, wanted in zip(written, args[5], strict=True)
+            )
         for value in written:
             if isinstance(value, torch.Tensor):
                 self.hold(value)

@@ -6,7 +6,8 @@ Where the two devices differ, the GPU's behaviour is put in place:
 
 * autocast casts what CUDA's autocast casts (its list of operators in float32 is longer),
 * dropout is one operator, `native_dropout`,
-* attention is one operator, unless in float32 with grouped queries, which PyTorch takes apart,
+* attention is one operator, unless in float32 with grouped queries, which PyTorch takes apart;
+  a mask of truths becomes what is added to scores,
 * recurrent layers are one operator each way, cuDNN's, however many steps their sequences have,
 * a value that is asked for (`.item()`) is known or made up, as `networks.known_values` says,
 * operators that somebody wrote in Python (`torch.library.custom_op`) are those that they call,
@@ -256,6 +257,9 @@ def _attention(
         query, key, value = (tensor.to(half) for tensor in (query, key, value))
         if attn_mask is not None and attn_mask.is_floating_point():
             attn_mask = attn_mask.to(half)
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        # What kernels add to scores is made for each call, and kept for backward.
+        attn_mask = torch.where(attn_mask, 0.0, attn_mask.new_tensor(-torch.inf, dtype=query.dtype))
     if query.ndim != 4:
         # Its kernels have dimensions for batch, heads, words and features.
         shape = query.shape[:-1]

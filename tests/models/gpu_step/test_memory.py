@@ -157,6 +157,64 @@ def test_activations_of_a_transformer_are_what_its_authors_count() -> None:
     assert each == pytest.approx(32, rel=0.1)
 
 
+class _Masked(torch.nn.Module):
+    """Layers of attention with two heads, of whose words each sees those that a mask lets it."""
+
+    def __init__(self, mask: torch.Tensor, layers: int) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(32, 32) for _ in range(layers))
+        self.register_buffer("mask", mask)
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            heads = layer(given).unflatten(-1, (2, 16)).transpose(1, 2)
+            seen = torch.nn.functional.scaled_dot_product_attention(heads, heads, heads, self.mask)
+            given = given + seen.transpose(1, 2).flatten(2)
+        return given.flatten(0, 1)
+
+
+class _Tied(torch.nn.Module):
+    """Words are looked up in the table by which they are told, whose two gradients are added."""
+
+    def __init__(self, words: int) -> None:
+        super().__init__()
+        self.table, self.inner = torch.nn.Embedding(words, 32), torch.nn.Linear(32, 32)
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        return (self.inner(self.table(words)) @ self.table.weight.T).flatten(0, 1)
+
+
+LONG, SOME = 1024, 64
+MASKS = {
+    "each word's": lambda: torch.ones(2, 1, LONG, LONG, dtype=torch.bool).tril(),
+    "of all heads": lambda: torch.ones(2, 1, LONG, LONG, dtype=torch.bool).expand(2, 2, LONG, LONG),
+    "padding": lambda: torch.ones(2, 1, 1, LONG, dtype=torch.bool),
+    "added": lambda: torch.zeros(2, 1, LONG, LONG),
+}
+
+
+@pytest.mark.parametrize("what", [*MASKS, "tied table"])
+def test_long_masks_and_large_tables_need_what_pytorch_itself_tracks(what: str) -> None:
+    from torch.distributed._tools.mem_tracker import MemTracker
+
+    is_masked, labels = what in MASKS, torch.zeros(2 * LONG, dtype=torch.int64)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+
+        def made() -> torch.nn.Module:
+            return _Masked(MASKS[what](), 4) if is_masked else _Tied(200 * SOME)
+
+        given = torch.zeros(2, LONG, 32) if is_masked else torch.zeros(2, SOME, dtype=torch.int64)
+        labels = labels[: given[..., 0].numel() if is_masked else given.numel()]
+        traced = GpuStep.of(trace_step(made(), given, labels))
+        network = made()
+        tracker = MemTracker()
+        tracker.track_external(network, given, labels)
+        with tracker:
+            torch.nn.functional.cross_entropy(network(given), labels).backward()
+        tracked = next(iter(tracker.get_tracker_snapshot("peak").values()))
+    assert traced.peak_bytes == pytest.approx(tracked["Total"], rel=0.05)
+
+
 @pytest.fixture
 def world_of_64() -> Iterator[DeviceMesh]:
     """A group whose other 63 processes are not there: what they send is not waited for."""
