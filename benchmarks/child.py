@@ -53,17 +53,13 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def memory_mb(what: str) -> float:
-    """Return resident memory of this process: what it has now (VmRSS), or had at most (VmHWM)."""
-    # Not getrusage: its maximum counts the parent's memory too, from before exec.
-    status = Path("/proc/self/status").read_text()
-    return int(status.partition(f"{what}:")[2].split()[0]) / 1000
-
-
 def _main() -> None:
     module, name, *arguments = json.loads(sys.argv[1])
     took = getattr(importlib.import_module(module), name)(*arguments)
-    sys.stdout.write(json.dumps({"seconds": took, "peak_mb": memory_mb("VmHWM")}) + "\n")
+    # Not getrusage: its maximum counts the parent's memory too, from before exec.
+    status = Path("/proc/self/status").read_text()
+    peak_mb = int(status.partition("VmHWM:")[2].split()[0]) / 1000
+    sys.stdout.write(json.dumps({"seconds": took, "peak_mb": peak_mb}) + "\n")
 
 
 if __name__ == "__main__":

@@ -80,8 +80,6 @@ def configured_webhook(environment: Mapping[str, str] = os.environ) -> Webhook |
     Raises:
         BadInput: the variable is wrong; the message does not repeat what it holds.
     """
-    if environment.get("STEPCAST_SMTP"):
-        raise BadInput(f"STEPCAST_SMTP: no e-mail is sent any more; name a webhook: {WEBHOOK}")
     url = environment.get(WEBHOOK)
     if not url:
         return None

@@ -83,16 +83,17 @@ class Cluster(ABC):
             ProbeFailed: their provider refuses, or one of them does not come up.
         """
 
-    @abstractmethod
     def remove(self, node: Node) -> None:
         """Take a node down with all that runs on it, as its provider would: without a word."""
+        self.nodes = tuple(other for other in self.nodes if other != node)
+        for process in self._killed([node]):
+            process.wait()
 
     @abstractmethod
     def free_port(self, node: Node) -> int:
         """Return a TCP port that nothing on the node listens to."""
 
-    @abstractmethod
-    def confine(self, node: Node, process: "subprocess.Popen[str]") -> None:
+    def confine(self, node: Node, process: "subprocess.Popen[str]") -> None:  # noqa: B027
         """Hold a process to its node's CPU share and memory from now on, where possible."""
 
     def facts(self) -> Mapping[str, str | int | float | bool | None]:
@@ -279,20 +280,11 @@ class LoopbackCluster(Cluster):
         self.nodes += added
         return added
 
-    def remove(self, node: Node) -> None:
-        """Kill what was started on the node."""
-        self.nodes = tuple(other for other in self.nodes if other != node)
-        for process in self._killed([node]):
-            process.wait()
-
     def free_port(self, node: Node) -> int:
         """Ask the kernel for a port."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             return int(probe.getsockname()[1])
-
-    def confine(self, node: Node, process: "subprocess.Popen[str]") -> None:
-        """Do nothing: loopback nodes are not held to their share."""
 
     def _argv(self, node: Node, argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
         return [*with_env(env), *argv]

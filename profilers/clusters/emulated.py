@@ -67,10 +67,8 @@ class EmulatedCluster(Cluster):
 
     def remove(self, node: Node) -> None:
         """Kill what runs on the node, delete its groups and its namespace."""
-        self.nodes = tuple(other for other in self.nodes if other != node)
+        super().remove(node)
         name = self._network.namespace(node.name)
-        for process in self._killed([node]):
-            process.wait()
         cgroups.delete(name)
         netns.delete(name)
 

@@ -88,9 +88,7 @@ class SshCluster(Cluster):
 
     def remove(self, node: Node) -> None:
         """Kill what runs on the machine, and let it go."""
-        self.nodes = tuple(other for other in self.nodes if other != node)
-        for process in self._killed([node]):
-            process.wait()
+        super().remove(node)
         if (watch := self._watches.pop(node.name, None)) is not None:
             watch.close()
         self._about.pop(node.name, None)
@@ -99,9 +97,6 @@ class SshCluster(Cluster):
     def free_port(self, node: Node) -> int:
         """Count upwards from a random one: what a machine that is measured on has free."""
         return PORTS[next(self._ports) % len(PORTS)]
-
-    def confine(self, node: Node, process: "subprocess.Popen[str]") -> None:
-        """Do nothing: a node is a whole machine."""
 
     def python(self, node: Node) -> list[str]:
         """Return the fleet file's interpreter, with the code that was sent."""

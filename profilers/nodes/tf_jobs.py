@@ -160,22 +160,10 @@ class AsyncJob(TensorFlowJob):
         self.confine()
 
 
-class OperationDescription(NamedTuple):
-    """What an operation works on, as `networks.operation_graph.GraphOperation` has it."""
-
-    name: str
-    inputs: str
-    outputs: str
-    attributes: str
-    input_bytes: int
-    output_bytes: int
-
-
-class Shapes(NamedTuple):
-    """The operations of a step whose shapes are known, and the parameters it trains."""
-
-    operations: Sequence[OperationDescription]
-    parameter_count: int
+_SHAPES = {
+    **dict.fromkeys(("name", "inputs", "outputs", "attributes"), pl.String),
+    **dict.fromkeys(("input_bytes", "output_bytes"), pl.Int64),
+}
 
 
 class SyncJob(TensorFlowJob):
@@ -200,11 +188,10 @@ class SyncJob(TensorFlowJob):
         replies = self._first(world_size, "ran", STEP_TIMEOUT_S * steps, **command)
         return [_step_times(reply) for reply in replies]
 
-    def shapes(self) -> Shapes:
+    def shapes(self) -> tuple[pl.DataFrame, int]:
         """Return what the operations of a step alone work on."""
         (reply,) = self._first(1, "shapes", START_TIMEOUT_S, do="shapes")
-        operations = [OperationDescription(*operation) for operation in reply["operations"]]
-        return Shapes(operations, reply["parameter_count"])
+        return pl.DataFrame(reply["operations"], _SHAPES, orient="row"), reply["parameter_count"]
 
     def meet(self, world_size: int) -> None:
         """Give the first replicas the same variables."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import polars as pl
 from pydantic import Field
 
-from profilers.nodes.tf_jobs import Shapes, StepTime, SyncJob, mean_s
+from profilers.nodes.tf_jobs import StepTime, SyncJob, mean_s
 from profilers.operation_profile import (
     WARM_UP_STEPS,
     operation_tables,
@@ -49,7 +49,7 @@ def _measure(session: Session, need: PlannedRun) -> Measured:
     """Trace steps of one device that trains alone, at full speed."""
     traced, untraced = need.settings["traced_steps"], need.settings["untraced_steps"]
     with SyncJob(session.cluster, need.scenario, [1], session.say) as job:
-        nodes, shapes = job.cluster_node(1), job.shapes()
+        nodes, (shapes, parameter_count) = job.cluster_node(1), job.shapes()
         timed = time_steps(
             session,
             need.scenario,
@@ -64,7 +64,7 @@ def _measure(session: Session, need: PlannedRun) -> Measured:
     tables = {
         **operation_tables(
             need.scenario,
-            shapes.parameter_count,
+            parameter_count,
             [trace.durations for trace in timed.traces],
             timed,
             held_s=mean_s(timed.held),
@@ -90,22 +90,16 @@ def _trace(job: SyncJob, steps: int) -> _Trace:
     return _Trace(times, trace.operation, durations.cast({"operation": pl.Int32}))
 
 
-def operation_shape(operation: pl.DataFrame, shapes: Shapes) -> pl.DataFrame:
+def operation_shape(operation: pl.DataFrame, shapes: pl.DataFrame) -> pl.DataFrame:
     """Return table operation_shape of the operations whose shapes are known, by their names."""
     columns = ["operation", "inputs", "outputs", "attributes"]
-    return operation.select("operation", "name").join(_known(shapes), on="name").select(columns)
+    return operation.select("operation", "name").join(shapes, on="name").select(columns)
 
 
-def with_sizes(operation: pl.DataFrame, shapes: Shapes) -> pl.DataFrame:
+def with_sizes(operation: pl.DataFrame, shapes: pl.DataFrame) -> pl.DataFrame:
     """Return table operation with the bytes of inputs and outputs that are known."""
-    known = _known(shapes).select("name", "input_bytes", "output_bytes")
+    known = shapes.select("name", "input_bytes", "output_bytes")
     return operation.join(known, on="name", how="left", maintain_order="left")
-
-
-def _known(shapes: Shapes) -> pl.DataFrame:
-    texts = dict.fromkeys(("name", "inputs", "outputs", "attributes"), pl.String)
-    numbers = dict.fromkeys(("input_bytes", "output_bytes"), pl.Int64)
-    return pl.DataFrame(shapes.operations, schema={**texts, **numbers}, orient="row")
 
 
 class Settings(Record):

@@ -7,7 +7,6 @@ the same job takes. Packets captured meanwhile tell when each tensor was on the 
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -74,15 +73,15 @@ def _measure(session: Session, need: PlannedRun) -> Measured:
         artefact = _archive(files, session.scratch)
     pieces = [piece.value for piece in before + after]
     stolen = [piece.stolen for piece in before + after] + [piece.stolen for piece in traces]
-    untraced = [time for piece in pieces for time in piece.times]
+    untraced = [time for times, _ in pieces for time in times]
     samples = [
         ("step_time_s", "s", mean_s(untraced)),
         ("traced_step_time_s", "s", mean_s(traced)),
         ("client_gap_s", "s", _client_gap_s(trace.timing, untraced)),
         ("stolen_cpu_fraction", "1", fmean(stolen)),
         *(
-            (f"{role}_cpu_s_per_step", "s", sum(piece.cpu_s[role] for piece in pieces) / asked)
-            for role in pieces[0].cpu_s
+            (f"{role}_cpu_s_per_step", "s", sum(cpu_s[role] for _, cpu_s in pieces) / asked)
+            for role in pieces[0][1]
         ),
     ]
     tables = {
@@ -103,18 +102,11 @@ def _measure(session: Session, need: PlannedRun) -> Measured:
     return Measured(tables, config, artefacts)
 
 
-@dataclass(frozen=True)
-class _Untraced:
-    """Steps without the tracer, and the processor time they took by role."""
-
-    times: list[StepTime]
-    cpu_s: Mapping[Role, float]
-
-
-def _untraced(job: AsyncJob, steps: int) -> _Untraced:
+def _untraced(job: AsyncJob, steps: int) -> tuple[list[StepTime], Mapping[Role, float]]:
+    """Run steps as they are; return each, and seconds of processors by role."""
     had_s = job.cpu_s_by_role()
     times = job.run(job.workers[0], steps)
-    return _Untraced(times, {role: s - had_s[role] for role, s in job.cpu_s_by_role().items()})
+    return times, {role: s - had_s[role] for role, s in job.cpu_s_by_role().items()}
 
 
 def _client_gap_s(timing: pl.DataFrame, untraced: Sequence[StepTime]) -> float:

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from profilers.clusters import open_cluster
-from profilers.nodes.tf_jobs import OperationDescription, Shapes, StepTime, SyncJob
+from profilers.nodes.tf_jobs import StepTime, SyncJob
 from profilers.operation_profile import operation_time
 from profilers.probe import RequestedScenarios
 from profilers.tf_operations import probe as tf_operations
@@ -101,7 +101,8 @@ def test_executions_of_a_step_add_up_and_pieces_join() -> None:
 
 def test_shapes_are_joined_by_name() -> None:
     operation = pl.DataFrame({"operation": [0, 1], "name": ["placed", "relu"]})
-    shapes = Shapes([OperationDescription("relu", "[[2]]", "[[3]]", "{}", 8, 12)], 1)
+    known = {"name": "relu", "inputs": "[[2]]", "outputs": "[[3]]", "attributes": "{}"}
+    shapes = pl.DataFrame([{**known, "input_bytes": 8, "output_bytes": 12}])
     joined = tf_operations.operation_shape(operation, shapes)
     assert joined.rows() == [(1, "[[2]]", "[[3]]", "{}")]
     sizes = tf_operations.with_sizes(operation, shapes)
