@@ -8,6 +8,7 @@ from functools import cache, partial
 from hashlib import sha256
 from threading import Lock
 from typing import Any
+from weakref import WeakValueDictionary
 
 import polars as pl
 
@@ -129,7 +130,7 @@ def load_or_fit(
         (name, len(of), of.hash_rows().sum()) for name, of in sorted(inputs.tables.items())
     )
     key = group.system, code_digest(), group.run_ids, backend, host_id, rows
-    with _LOCK:
+    with _LOCKS.setdefault(key, Lock()):  # others fit something else meanwhile
         fit = _at_hand.pop(key, None)
         if fit is None or (fit.record is None and inputs.kept is None):  # another home has it
             made = _load_or_fit(group, inputs, backend, host_id, say)
@@ -137,15 +138,15 @@ def load_or_fit(
                 return made
             fit = made
         _at_hand[key] = fit
-        while len(_at_hand) > _MOST_AT_HAND:
-            del _at_hand[next(iter(_at_hand))]
+    for earlier in list(_at_hand)[:-_MOST_AT_HAND]:
+        _at_hand.pop(earlier, None)
     if fit.record is not None and inputs.kept is not None:  # the ledger has it meanwhile
         fit = replace(fit, fit_id=str(inputs.kept["fit_id"]), record=None)
     return replace(fit, group=group)
 
 
 _MOST_AT_HAND = 8
-_LOCK = Lock()
+_LOCKS = WeakValueDictionary[Hashable, Any]()
 _at_hand: dict[Hashable, Fit] = {}
 
 

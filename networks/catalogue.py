@@ -203,6 +203,11 @@ def register_own_network(
     _OWN[name] = image_size, source, framework
 
 
+def forget_own_network(name: str) -> None:
+    """Take a user's model for a network no longer."""
+    _OWN.pop(name, None)
+
+
 def source(name: str) -> tuple[str, str] | None:
     """Return what builds a user's model and the folder that has it; None of a network of ours."""
     return _OWN[name][1] if name in _OWN else None

@@ -2,14 +2,21 @@
 
 import json
 import sys
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from networks.catalogue import OWN, UnknownNetwork, check, register_own_network
-from networks.gpu_steps import register_own_steps
+from networks.catalogue import (
+    OWN,
+    UnknownNetwork,
+    check,
+    forget_own_network,
+    register_own_network,
+)
+from networks.gpu_steps import forget_own_steps, register_own_steps
 from networks.kept_graphs import GraphCache, extract
 from networks.operation_graph import GraphOperation, OperationGraph
 from networks.own_model import OwnModel
@@ -96,9 +103,11 @@ _STEP_GRAPHS: Mapping[str, GraphCache[tuple[str, int, int], OperationGraph]] = {
 _PRIMITIVES = GraphCache[tuple[str, int], PrimitiveGraph](
     "primitives", PrimitiveGraph.of, at_hand=1024, at_once=256
 )
+_REGISTERED = OrderedDict[str, None]()
+"""Users' models that this process knows, the latest last."""
 _TOO_UNKNOWN: dict[str, str] = {}
 """Users' models whose graphs do not tell how much work they are, and why."""
-_STEPS: dict[tuple[str, int], OperationGraph | Path | str] = {}
+_STEPS: dict[str, dict[int, OperationGraph | Path | str]] = {}
 """Training steps of users' models by name and batch, those of Keras's as files; or why not."""
 
 
@@ -109,19 +118,30 @@ def register_own_model(model: OwnModel, source: tuple[str, str] | None = None) -
         model: what was traced of it.
         source: the module:function that builds it, and the folder that has it.
     """
+    _REGISTERED[model.dnn] = None
+    _REGISTERED.move_to_end(model.dnn)
     register_own_network(model.dnn, model.image_size, source, model.framework)
     if model.graph is not None:
         _PRIMITIVES.put((model.dnn, model.image_size), model.graph)
     if model.too_unknown:
         _TOO_UNKNOWN[model.dnn] = model.too_unknown
     register_own_steps(model.dnn, model.image_size, model.gpu_steps)
-    _STEPS.update({(model.dnn, size): step for size, step in model.steps.items()})
+    _STEPS.setdefault(model.dnn, {}).update(model.steps)
+
+
+def forget_own_models(but: int) -> None:
+    """Forget users' models but so many, those that were registered last."""
+    for dnn in list(_REGISTERED)[:-but]:
+        for forget in (_REGISTERED.pop, _STEPS.pop, _TOO_UNKNOWN.pop):
+            forget(dnn, None)
+        for forget_of in (_PRIMITIVES.forget, forget_own_steps, forget_own_network):
+            forget_of(dnn)
 
 
 def own_step(dnn: str, batch_size: int) -> OperationGraph | Path | str:
     """Return a training step of a user's model, of Keras's its file; or why nobody knows it."""
     unknown = "its training step was not traced: give the package.module:function that builds it"
-    return _STEPS.get((dnn, batch_size), unknown)
+    return _STEPS.get(dnn, {}).get(batch_size, unknown)
 
 
 def step_file(dnn: str, batch_size: int) -> str:

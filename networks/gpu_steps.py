@@ -160,8 +160,8 @@ class StepKey(NamedTuple):
 
 
 _STEPS = GraphCache[StepKey, GpuStep]("gpu", GpuStep.of, at_hand=64, at_once=256)
-_OWN: dict[StepKey, GpuStep | str] = {}
-"""Those of users' models, or why there is none."""
+_OWN: dict[str, dict[StepKey, GpuStep | str]] = {}
+"""By name those of users' models, or why there is none."""
 
 
 def register_own_steps(dnn: str, image_size: int, steps: Mapping[str, Mapping[str, Any]]) -> None:
@@ -175,7 +175,13 @@ def register_own_steps(dnn: str, image_size: int, steps: Mapping[str, Mapping[st
     for batch_and_precision, fields in steps.items():
         batch_size, precision = batch_and_precision.split()
         key = StepKey(dnn, int(batch_size), image_size, precision)  # type: ignore[arg-type]
-        _OWN[key] = str(fields["error"]) if "error" in fields else GpuStep.of(fields)
+        step = str(fields["error"]) if "error" in fields else GpuStep.of(fields)
+        _OWN.setdefault(dnn, {})[key] = step
+
+
+def forget_own_steps(dnn: str) -> None:
+    """Forget the steps of a user's model."""
+    _OWN.pop(dnn, None)
 
 
 def gpu_steps(wanted: Iterable[StepKey]) -> Mapping[StepKey, GpuStep]:
@@ -194,7 +200,8 @@ def gpu_steps(wanted: Iterable[StepKey]) -> Mapping[StepKey, GpuStep]:
 
 
 def _own(key: StepKey) -> GpuStep:
-    step = _OWN.get(key, "it was not traced for a GPU: ask `stepcast predict` with its target")
+    unknown = "it was not traced for a GPU: ask `stepcast predict` with its target"
+    step = _OWN.get(key.dnn, {}).get(key, unknown)
     if isinstance(step, str):
         raise ValueError(step)
     return step

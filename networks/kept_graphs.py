@@ -137,6 +137,11 @@ class GraphCache(Generic[Key, Graph]):
         """Have a graph at hand as long as this process lives: nobody extracts it."""
         self._lasting[key] = graph
 
+    def forget(self, dnn: str) -> None:
+        """Have what is at hand of a network no longer."""
+        for key in [key for key in self._lasting if key[0] == dnn]:
+            self._lasting.pop(key, None)
+
     def get(self, wanted: Iterable[Key]) -> dict[Key, Graph]:
         """Return graphs; child processes extract those that are neither at hand nor kept.
 

@@ -164,7 +164,6 @@ function shape() {
   show("sequence_length", isText);
   show("image_size", !isText);
   for (const name of ["trained", "checkpoint_activations"]) show(name, isText);
-  show("compiled", state.support?.options.includes("compiled") ?? false);
   $("of-lora").hidden = !isText || value("trained") !== "lora";
   show("dataset_samples", value("unit") === "epochs");
   form.elements.unit.options[1].disabled = !isText;
@@ -183,8 +182,7 @@ function bodies() {
     body.lora = number("lora") ?? 16;
     body.lora_targets = value("lora_targets") || undefined;
   }
-  for (const name of ["compiled", "checkpoint_activations"])
-    if (value(name) === "true" && state.support.options.includes(name)) body[name] = true;
+  for (const name of ["compiled", "checkpoint_activations"]) if (value(name) === "true") body[name] = true;
   if (value("late_percent")) body.late = number("late_percent") / 100;
   const amount = amountOf(value("amount") || "");
   if (!(amount > 0)) throw new Refused("How long is the job? Say how many samples, tokens or epochs it trains, such as 10 million.");

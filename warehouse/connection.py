@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from glob import escape
 from pathlib import Path
+from threading import Lock
 from types import MappingProxyType
 
 import duckdb
@@ -228,6 +229,10 @@ def _spilled(place: Path) -> str:
     return str(durable_files.temporary(place)) if os.access(place, os.W_OK) else ""
 
 
+_SETTINGS = Lock()
+"""Of threads that open a file at once, one sets what all of them share."""
+
+
 def _open(
     path: Path, read_only: bool, folders: Sequence[Path | str], settings: Mapping[str, str]
 ) -> duckdb.DuckDBPyConnection:
@@ -237,9 +242,21 @@ def _open(
         connection = duckdb.connect(str(path), read_only=read_only, config=config)
     except duckdb.Error as error:
         raise _explained(path, error) from error
+    with _SETTINGS:
+        _set(connection, read_only, folders, settings)
+    return connection
+
+
+def _set(
+    connection: duckdb.DuckDBPyConnection,
+    read_only: bool,
+    folders: Sequence[Path | str],
+    settings: Mapping[str, str],
+) -> None:
+    """Set what connections to a file may do, unless another one of this process has locked it."""
     locked = "SELECT current_setting('lock_configuration')"
-    if connection.execute(locked).fetchone() == (True,):  # this process has it open already
-        return connection
+    if connection.execute(locked).fetchone() == (True,):
+        return
     for name, value in settings.items():
         connection.execute(f"SET {name} = {literal(value)}")
     # Of all connections to this file: a second one at once cannot set what the first has locked.
@@ -253,7 +270,6 @@ def _open(
         connection.execute(f"SET allowed_directories = [{', '.join(map(literal, inside))}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
-    return connection
 
 
 def _explained(path: Path, error: duckdb.Error) -> StepcastError:

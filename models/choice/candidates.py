@@ -4,8 +4,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil, exp, floor, inf, isfinite
-from statistics import NormalDist, fmean
+from math import ceil, exp, floor, fsum, inf, isfinite
+from statistics import NormalDist
 from typing import Literal
 
 from pydantic import field_validator
@@ -24,6 +24,7 @@ from warehouse.records import Market, Record
 
 
 _ROUNDING = 1e-9
+_PERCENTILES = [NormalDist().inv_cdf(place / 100) for place in range(1, 100)]
 FORGIVEN = 1e-9
 """Rounding of ranks: 0.9 * 10 is nine."""
 
@@ -81,10 +82,7 @@ def fewest_ratios(level: float) -> int:
 
 def normal_ratios(sigma: float, basis: str) -> Ratios:
     """Return the percentiles of ratios whose logarithm is normal, with a mean of 0."""
-    law = NormalDist(0, sigma)
-    return Ratios(
-        values=tuple(exp(law.inv_cdf(place / 100)) for place in range(1, 100)), basis=basis
-    )
+    return Ratios(values=tuple(exp(sigma * of_one) for of_one in _PERCENTILES), basis=basis)
 
 
 def widen_ratios(ratios: Iterable[float], factor: float, basis: str) -> Ratios:
@@ -209,4 +207,4 @@ class Candidate:
         """Return the mean over launches of what is said of the ratio with which a time is met."""
         train_s = self.expected.factor * self.train_s
         fixed_s = self.expected.varied_fixed_s
-        return fmean(of_ratio((time_s - each_s) / train_s) for each_s in fixed_s)
+        return fsum([of_ratio((time_s - each_s) / train_s) for each_s in fixed_s]) / len(fixed_s)

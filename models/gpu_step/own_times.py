@@ -39,13 +39,7 @@ class OwnTimes:
     def __init__(self, public: GpuTime, own: Iterable[Timing] = ()) -> None:
         """Take a fit to public rows, and operators of own traces."""
         self._public, self._own = public, tuple(own)
-        by_board: dict[str, dict[Kind, list[Timing]]] = defaultdict(lambda: defaultdict(list))
-        for timing in _means(self._own):
-            by_board[timing.device.name][timing.work.kind].append(timing)
-        self._left = {
-            name: {kind: _Left(public, timings) for kind, timings in by_kind.items()}
-            for name, by_kind in by_board.items()
-        }
+        self._left: dict[str, Mapping[Kind, _Left]] = {}  # of boards that were asked about
 
     @property
     def timings(self) -> Sequence[Timing]:
@@ -56,11 +50,19 @@ class OwnTimes:
         """Return [boards, works]: microseconds of a call; 0 of what launches nothing."""
         us = self._public.us(works, boards)
         for row, board in zip(us, boards, strict=True):
-            for kind, left in self._left.get(board.name, {}).items():
+            for kind, left in self._left_on(board.name).items():
                 at = [place for place, work in enumerate(works) if work.kind == kind]
                 if at:
                     row[at] *= np.exp(left.of([works[place] for place in at]))
         return us
+
+    def _left_on(self, board: str) -> "Mapping[Kind, _Left]":
+        if board not in self._left:
+            by_kind: dict[Kind, list[Timing]] = defaultdict(list)
+            for timing in _means(each for each in self._own if each.device.name == board):
+                by_kind[timing.work.kind].append(timing)
+            self._left[board] = {kind: _Left(self._public, of) for kind, of in by_kind.items()}
+        return self._left[board]
 
     def knows(self, work: Work) -> bool:
         """Whether an operator of this name was timed by others."""

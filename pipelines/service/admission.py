@@ -5,8 +5,9 @@ import ctypes
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from math import ceil
-from threading import Lock, Semaphore, Thread
+from threading import Lock, Thread
 from typing import TypeVar
 
 from starlette.exceptions import HTTPException
@@ -34,7 +35,7 @@ class Admission:
     """
 
     def __init__(self, at_once: int = 4) -> None:
-        self._turns, self._asked, self._latest_s = Semaphore(at_once), 0, 1.0
+        self._turns, self._asked, self._latest_s = asyncio.Semaphore(at_once), 0, 1.0
 
     async def run(self, call: Callable[[], T]) -> T:
         """Return what a call returns, made in a thread; cancelling it stops the call.
@@ -49,35 +50,41 @@ class Admission:
                 f"{limits.QUESTIONS} questions are answered or wait; ask again in {again_s} s",
                 {"Retry-After": f"{again_s}"},
             )
-        answer: Future[T] = Future()
-        ending = Lock()  # held by who ends the call: it itself, or who no longer waits for it
-
-        def make() -> None:
-            with self._turns:
-                if not answer.set_running_or_notify_cancel():
-                    return
-                try:
-                    made = call()
-                    if not ending.acquire(blocking=False):
-                        # `AskerLeft` comes meanwhile, unless a callback of C has swallowed it.
-                        time.sleep(_ON_ITS_WAY_S)
-                    answer.set_result(made)
-                except BaseException as error:
-                    answer.set_exception(error)
-
         self._asked += 1
         began_s = time.monotonic()
-        thread = Thread(target=make, name=FORECASTING, daemon=True)
         try:
-            thread.start()
-            return await asyncio.wrap_future(answer)
-        except asyncio.CancelledError:
-            if answer.running() and ending.acquire(blocking=False):
-                _end(thread)
-            raise
+            await self._turns.acquire()
+            return await self._made(call)
         finally:
             self._asked -= 1
             self._latest_s = time.monotonic() - began_s
+
+    async def _made(self, call: Callable[[], T]) -> T:
+        answer, loop = Future[T](), asyncio.get_running_loop()
+        ending = Lock()  # held by who ends the call: it itself, or who no longer waits for it
+
+        def make() -> None:
+            try:
+                made = call()
+                if not ending.acquire(blocking=False):
+                    # `AskerLeft` comes meanwhile, unless a callback of C has swallowed it.
+                    time.sleep(_ON_ITS_WAY_S)
+                answer.set_result(made)
+            except BaseException as error:
+                answer.set_exception(error)
+            finally:
+                with suppress(RuntimeError):  # the service has ended meanwhile
+                    loop.call_soon_threadsafe(self._turns.release)
+
+        answer.set_running_or_notify_cancel()
+        thread = Thread(target=make, name=FORECASTING, daemon=True)
+        thread.start()
+        try:
+            return await asyncio.wrap_future(answer)
+        except asyncio.CancelledError:
+            if ending.acquire(blocking=False):
+                _end(thread)
+            raise
 
 
 def _end(thread: Thread) -> None:

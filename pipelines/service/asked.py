@@ -10,17 +10,21 @@ import re
 import tempfile
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from typing import Any, Self
+from weakref import WeakValueDictionary
 
 from pydantic import Field, model_validator
 
 from forecasting.forecast import ForecastAnswer, predict_curves
 from forecasting.options import ForecastOptions, RentalOptions
 from models.system import System
+from networks.extraction import forget_own_models
 from networks.kept_graphs import keep_beside
 from networks.own_huggingface import PREFIX
 from networks.own_model import traced_targets
@@ -30,16 +34,17 @@ from pipelines.cli.recommendation import RecommendAnswer, answer_page
 from pipelines.cli.workload import as_json
 from pipelines.service.contracts import Sent
 from studies.curve import Curve
-from warehouse.history import PublishedHistory
+from warehouse import limits
 from warehouse.home import HISTORY, home
 from warehouse.records import BadInput
+from warehouse.served_history import ServedHistory
 from warehouse.warehouse import Warehouse
 
 _TYPE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 _CONFIG_BYTES = 1 << 16
 _CONFIG = "A config of Hugging Face, the content of its config.json, in place of dnn."
-_KEPT = 32
-"""Forecasts of questions that are at hand."""
+_KEPT = 250_000
+"""Forecasts and refusals that are at hand, of a dozen questions or more."""
 
 
 class _WithoutCode(Sent):
@@ -61,9 +66,9 @@ class _WithoutCode(Sent):
                     f"dnn: expected a network of /v1/support, or {PREFIX}TYPE; code and files are "
                     "not named over HTTP: send a config, or ask on the command line"
                 )
-        for field in ("head", "lora_targets"):
-            if "?" in str(getattr(self, field, None) or ""):
-                raise ValueError(f"{field}: expected no question mark")
+        for name in ("head", "lora_targets"):
+            if "?" in str(getattr(self, name, None) or ""):
+                raise ValueError(f"{name}: expected no question mark")
         if self.config is not None and len(json.dumps(self.config)) > _CONFIG_BYTES:
             raise ValueError(f"config: expected at most {_CONFIG_BYTES:,} bytes")
         return self
@@ -80,19 +85,37 @@ class AskedJob(_WithoutCode, RentalOptions):
     """What `stepcast recommend` takes, as JSON."""
 
 
+@dataclass(frozen=True)
+class _Published:
+    """A state of the history, and what is at hand as long as it is the last.
+
+    Attributes:
+        modified_ns: when it was published.
+        read: answers of queries.
+        forecasts: of questions, with the curves that they are about.
+        locks: of questions that are answered.
+    """
+
+    modified_ns: int
+    read: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict)
+    forecasts: OrderedDict[Hashable, tuple[Sequence[Curve], ForecastAnswer]] = field(
+        default_factory=OrderedDict
+    )
+    locks: WeakValueDictionary[Hashable, Any] = field(default_factory=WeakValueDictionary)
+
+
 class Answers:
-    """Answers as the commands give them, from what is published; the home keeps traces alone."""
+    """Answers as the commands give them, from what is published; the home keeps traces and fits."""
 
     def __init__(self) -> None:
         keep_beside(home())
         self._configs = tempfile.TemporaryDirectory(prefix="stepcast-configs-")
-        self._forecasts: OrderedDict[Hashable, ForecastAnswer] = OrderedDict()
-        self._lock = Lock()
+        self._last = _Published(0)
 
     def forecast(self, asked: AskedForecast, say: Say) -> str:
         """Return what `stepcast predict --json` prints."""
         options = ForecastOptions.model_validate(self._options(asked))
-        answered = forecast(options, say, PublishedHistory(home()))
+        answered = forecast(options, say, ServedHistory(home(), self._published().read))
         model = None if answered.own is None else answered.own.as_json()
         samples = options.dataset_samples
         return PredictAnswer.of(answered.answer, model, samples).model_dump_json()
@@ -110,37 +133,24 @@ class Answers:
     def _job(
         self, asked: AskedJob, say: Say
     ) -> tuple[AnsweredJob, Mapping[str, Any] | None, RentalOptions]:
-        options = RentalOptions.model_validate(self._options(asked))
-        # As of another day other forecasts count, which nobody asks for twice.
-        predict = None if options.as_of else self._predict
-        job = recommend(options, say, PublishedHistory(home()), predict)
+        options, published = RentalOptions.model_validate(self._options(asked)), self._published()
+        history = ServedHistory(home(), published.read)
+        if options.as_of:  # other forecasts count, which nobody asks for twice
+            job = recommend(options, say, history)
+        else:
+            # Until this minute ends the same is known, and is at hand.
+            when = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=1)
+            dated = options.model_copy(update={"as_of": when})
+            job = recommend(dated, say, history, partial(_predict, published))
         return job, None if job.model is None else as_json(job.target or "", job.model), options
 
-    def _predict(
-        self,
-        history: Warehouse,
-        curves: Sequence[Curve],
-        systems: Sequence[System],
-        **options: Any,
-    ) -> ForecastAnswer:
-        """Return what `predict_curves` does; as long as the history is the same, it is at hand.
-
-        Another market, deadline or budget asks for the same forecasts, fewer nodes for some.
-        """
-        place = tuple(options.get(name) for name in ("backend", "host", "chosen_host"))
-        published_ns = (history.home / HISTORY).stat().st_mtime_ns
-        kinds = tuple(curve.model_copy(update={"workers": (1,)}) for curve in curves)
-        key = published_ns, kinds, tuple(system.name for system in systems), place
-        answer = _forecasts_of(self._forecasts.get(key), curves)
-        if answer is None:
-            with self._lock:  # who asks meanwhile would make the same fit once more
-                answer = _forecasts_of(self._forecasts.get(key), curves)
-                if answer is None:
-                    answer = predict_curves(history, curves, systems, **options)
-                    self._forecasts[key] = answer
-                    while len(self._forecasts) > _KEPT:
-                        self._forecasts.popitem(last=False)
-        return answer
+    def _published(self) -> _Published:
+        forget_own_models(but=limits.QUESTIONS)
+        history = home() / HISTORY
+        modified_ns = history.stat().st_mtime_ns if history.exists() else 0
+        if self._last.modified_ns != modified_ns:
+            self._last = _Published(modified_ns)
+        return self._last
 
     def close(self) -> None:
         """Remove the configs that came with questions."""
@@ -163,12 +173,38 @@ class Answers:
         return options
 
 
-def _forecasts_of(answer: ForecastAnswer | None, curves: Sequence[Curve]) -> ForecastAnswer | None:
+def _predict(
+    published: _Published,
+    history: Warehouse,
+    curves: Sequence[Curve],
+    systems: Sequence[System],
+    **options: Any,
+) -> ForecastAnswer:
+    """Return what `predict_curves` does; as long as the history is the same, it is at hand.
+
+    Another market, deadline or budget asks for the same forecasts, fewer nodes for some.
+    """
+    place = tuple(options.get(name) for name in ("backend", "host", "chosen_host"))
+    kinds = tuple(curve.model_copy(update={"workers": (1,)}) for curve in curves)
+    key, known = (kinds, tuple(system.name for system in systems), place), published.forecasts
+    with published.locks.setdefault(key, Lock()):  # who asks the same meanwhile waits for it
+        if (answer := _forecasts_of(known.get(key), curves)) is None:
+            answer = predict_curves(history, curves, systems, **options)
+            known[key] = curves, answer
+        while sum(len(each.forecasts) + len(each.refused) for _, each in known.values()) > _KEPT:
+            known.popitem(last=False)
+    return answer
+
+
+def _forecasts_of(
+    known: tuple[Sequence[Curve], ForecastAnswer] | None, curves: Sequence[Curve]
+) -> ForecastAnswer | None:
     """Return what an answer says of curves; None if it says nothing of some."""
-    if answer is None:
-        return None
+    if known is None or known[0] == curves:
+        return known and known[1]
+    answer = known[1]
     asked = {each for curve in curves for each in curve.scenarios(answer.chosen_host.backend)}
     forecasts = tuple(each for each in answer.forecasts if each.scenario in asked)
     refused = tuple(each for each in answer.refused if each.scenario in asked)
-    known = {each.scenario for each in forecasts} | {each.scenario for each in refused}
-    return replace(answer, forecasts=forecasts, refused=refused) if known == asked else None
+    found = {each.scenario for each in forecasts} | {each.scenario for each in refused}
+    return replace(answer, forecasts=forecasts, refused=refused) if found == asked else None

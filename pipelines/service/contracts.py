@@ -310,7 +310,7 @@ class ModelChoice(Record):
 
 
 class Support(Record):
-    """What can be asked: the options of `/v1/recommendations`, and values of some of them.
+    """What can be asked about: values of options of `/v1/recommendations`.
 
     `traced` are functions whose models were traced here before, from the service's folder.
     """
@@ -318,7 +318,6 @@ class Support(Record):
     networks: list[NetworkChoice]
     traced: list[str]
     models: list[ModelChoice]
-    options: list[str]
     precisions: list[str]
     optimizers: list[str]
     systems: list[str]

@@ -19,7 +19,6 @@ import polars as pl
 
 import networks
 from forecasting.inputs import systems_named
-from forecasting.options import RentalOptions
 from networks.catalogue import family
 from networks.own_huggingface import named_configs
 from networks.own_model import traced_targets
@@ -73,7 +72,6 @@ def support(allows_sql: bool) -> Support:
                 if (known := supported().get(name)) is None or known.is_answered
             ),
         ],
-        options=list(RentalOptions.model_fields),
         precisions=list(get_args(records.Precision)),
         optimizers=list(get_args(records.Optimizer)),
         systems=[system.name for system in systems_named(())],

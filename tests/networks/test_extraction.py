@@ -108,6 +108,18 @@ def test_primitives_of_users_models_stay(
     assert traced == [["small_cnn:32", "small_cnn:40", "small_cnn:48"]]
 
 
+def test_users_models_are_forgotten_but_the_latest() -> None:
+    first, second, third = (made_up(f"own-forget-{n}", 32) for n in range(3))
+    for own in (first, second, third, first):
+        extraction.register_own_model(OwnModel(own.dnn, "pytorch", 32, 0, own, {8: "why"}))
+    extraction.forget_own_models(but=2)
+    assert extraction.own_step(first.dnn, 8) == extraction.own_step(third.dnn, 8) == "why"
+    assert primitive_graphs([(first.dnn, 32)]) == {(first.dnn, 32): first}
+    assert "was not traced" in str(extraction.own_step(second.dnn, 8))
+    with pytest.raises(UnknownNetwork, match="of which only its name is kept"):
+        primitive_graphs([(second.dnn, 32)])
+
+
 def test_what_the_child_said_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(RuntimeError, match="graph of squeezenet could not be extracted: it wrote"):

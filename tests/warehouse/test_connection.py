@@ -1,7 +1,9 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -356,3 +358,17 @@ def test_views_of_a_database_reach_no_other_file(make: "Maker", secret: Path) ->
         connection.execute(f"CREATE OR REPLACE VIEW visible.edge AS {view}")
     with pytest.raises(duckdb.PermissionException):
         make.warehouse.visible("edge")
+
+
+def test_many_threads_open_a_file_at_once(tmp_path: Path) -> None:
+    file, at_once = tmp_path / "some.duckdb", Barrier(16)
+    duckdb.connect(str(file)).close()
+
+    def read(_: int) -> object:
+        at_once.wait(60)
+        with connect(file, read_only=True) as connection:
+            return connection.execute("SELECT current_setting('TimeZone')").fetchone()
+
+    with ThreadPoolExecutor(16) as pool:
+        for _ in range(10):
+            assert set(pool.map(read, range(16))) == {("UTC",)}

@@ -1,6 +1,7 @@
 """The service over HTTP: what is asked well gets its answer, the rest one line and no 500."""
 
 import json
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event, Semaphore
 from typing import Any, Protocol
@@ -18,7 +19,7 @@ from schemathesis.specs.openapi.checks import (
 )
 from starlette.testclient import TestClient
 
-from pipelines.service.admission import Admission
+from pipelines.service.admission import FORECASTING, Admission
 from pipelines.service.app import service
 from pipelines.service.checker import Checker
 from pipelines.service.collector import Collector
@@ -206,9 +207,8 @@ def test_few_forecasts_are_made_at_once_and_nodes_report_meanwhile(
             assert may_end.wait(60)
             return super().forecasts(*given)
 
-    client = TestClient(service(Slow(), collector, checker, None, Admission(2)))
-    body = report().model_dump_json()
-    with ThreadPoolExecutor(5) as pool:
+    app, body = service(Slow(), collector, checker, None, Admission(2)), report().model_dump_json()
+    with TestClient(app) as client, ThreadPoolExecutor(5) as pool:
         asking = [pool.submit(client.post, "/v1/forecasts", json=ASKED) for _ in range(5)]
         try:
             for _ in range(2):
@@ -216,6 +216,7 @@ def test_few_forecasts_are_made_at_once_and_nodes_report_meanwhile(
             assert client.put("/v1/cluster/a", content=body, headers=JSON).status_code == 200
             assert client.get("/v1/retraining/digits").json()["status"] == "done"
             assert not begun.acquire(timeout=0.5)
+            assert [each.name for each in threading.enumerate()].count(FORECASTING) == 2
         finally:
             may_end.set()
         assert {future.result().status_code for future in asking} == {200}

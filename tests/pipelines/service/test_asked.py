@@ -105,7 +105,6 @@ def test_lists_are_those_of_the_commands(home: Path, client: TestClient) -> None
     assert client.get("/v1/history/queries/runs?nobody=1").status_code == 400
     support = client.get("/v1/support").json()
     assert {"llama-3-8b", "llama", "bert", "vit"} <= {each["name"] for each in support["models"]}
-    assert {"dnn", "lora", "market"} <= set(support["options"])
 
 
 def test_sql_is_taken_only_where_it_is_allowed(

@@ -3,8 +3,11 @@
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
@@ -26,6 +29,7 @@ TOKEN = "a-token-of-tests"
 QUESTION = "?dnn=small_cnn&image_size=64&batch_size=64&amount=1+million&max_hours=24"
 OPTIONS = ("--dnn", "small_cnn", "--image-size", "64", "--batch-size", "64", "--samples", "1000000")
 LIMITS = ("--max-hours", "24")
+SAME = ("question", "coverage", "choice", "alternatives", "candidates", "front", "measurements")
 pytestmark = pytest.mark.browser
 
 
@@ -134,6 +138,24 @@ def test_a_question_is_asked_sorted_opened_and_shared(folder: Path, opened: Open
 
 def _dollars(usd: float) -> str:
     return f"${usd:,.0f}" if usd >= 100 else f"${usd:.{4 if usd < 0.1 else 2}f}"
+
+
+def test_twenty_readers_have_the_answer_of_the_command_line(folder: Path, address: str) -> None:
+    told = json.loads((folder / "answer.json").read_text())
+    asked = {"dnn": "small_cnn", "image_size": 64, "batch_size": 64, "samples": 10**6}
+
+    def read(_: int) -> tuple[int, dict[str, Any]]:
+        page = httpx.get(address)
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        body = asked | {"max_hours": 24}
+        url = f"{address}v1/recommendations"
+        answer = httpx.post(url, json=body, headers=headers, timeout=120)
+        return page.status_code + answer.status_code, answer.json()
+
+    with ThreadPoolExecutor(20) as pool:
+        for codes, answer in pool.map(read, range(20)):
+            assert codes == 400
+            assert {name: answer[name] for name in SAME} == {name: told[name] for name in SAME}
 
 
 def test_keys_alone_reach_an_answer(opened: Opened) -> None:

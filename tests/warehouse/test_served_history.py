@@ -1,0 +1,55 @@
+"""The history of a service: read once, and nothing but fits is kept."""
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.warehouse.test_ledger import fill_profiled
+from warehouse import served_history
+from warehouse.history import PublishedHistory
+from warehouse.served_history import ServedHistory
+
+if TYPE_CHECKING:
+    from tests.warehouse.conftest import Built, Maker
+
+
+@pytest.fixture
+def profiled(built: "Built", fresh: "Maker") -> "Maker":
+    """Return a maker whose warehouse holds the profile `p1` of one worker."""
+    return built(fill_profiled, fresh.home)
+
+
+def test_what_was_read_is_read_once(profiled: "Maker", monkeypatch: pytest.MonkeyPatch) -> None:
+    at_hand: OrderedDict[Hashable, Any] = OrderedDict()
+    opened: list[PublishedHistory] = []
+    open_history = PublishedHistory._open  # noqa: SLF001
+
+    def counted(history: PublishedHistory, *, files: bool = False) -> Any:
+        opened.append(history)
+        return open_history(history, files=files)
+
+    monkeypatch.setattr(PublishedHistory, "_open", counted)
+    for _ in range(2):  # of two questions
+        history = ServedHistory(profiled.home, at_hand)
+        with history.reading():
+            tables = history.visible_tables(["run"], ["p1"])
+            assert history.query("fits").is_empty() and history.has_runs_on("emulated")
+        assert tables["run"].equals(PublishedHistory(profiled.home).visible("run", ["p1"]))
+    assert {id(each) for each in opened if isinstance(each, ServedHistory)} != {id(history)}
+    assert len(at_hand) == 3
+
+
+def test_fits_alone_are_kept_and_where_nobody_else_writes(
+    profiled: "Maker", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit, history = profiled.fit("p1"), ServedHistory(profiled.home, OrderedDict())
+    answer = profiled.prediction(fit, profiled.scenario(2), 2.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(served_history, "writer_of", lambda _: "process 17")
+        history.record_asked([fit], [], [])
+    assert profiled.rows("FROM fit.fit").is_empty()
+    assert history.record_asked([fit], [profiled.scenario(2)], [answer]) == 0
+    assert profiled.rows("SELECT fit_id FROM fit.fit")["fit_id"].to_list() == [fit.fit_id]
+    assert profiled.rows("FROM pred.ledger").is_empty()
