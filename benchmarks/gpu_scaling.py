@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import exp, inf
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -10,52 +9,65 @@ import polars as pl
 from benchmarks.gpu_figures import Figure, figure, mean
 from models.gpu_step import collectives as collective_times
 from models.gpu_step.collectives import Collectives, Topology
-from models.gpu_step.data_parallel import BACKWARD_SHARE
+from models.gpu_step.data_parallel import BACKWARD_SHARE, FIRST_BUCKET_BYTES
 from models.gpu_step.measurements import Measurements
 from models.gpu_step.scaling import OPTIMIZER_SHARE, Scaling, judged_sources
 from models.srift.exchange import exchange_s, wire_factor
 
+_PLACE = ("devices", "nodes", "link_bps", "network_bps", "cluster")
+_GOALS: Mapping[str, str] = {
+    "all_reduce": "15 %",
+    "all_gather": "12 %",
+    "reduce_scatter": "12 %",
+    "all_to_all": "12 %",
+}
+
 
 def collectives(timed: pl.DataFrame) -> Iterator[Figure]:
-    """Yield all-reduces on numbers of nodes that a fit had not seen, and all-gathers."""
-    reductions = timed.filter(collective="all_reduce")
-    several = reductions.group_by("cluster").agg(pl.col("nodes").n_unique())
-    clusters = several.filter(pl.col("nodes") > 1)["cluster"].to_list()
-    errors, rated = list[float](), list[float]()
-    for cluster in clusters:
-        for nodes in sorted(set(reductions.filter(cluster=cluster)["nodes"])):
-            is_left_out = (pl.col("cluster") == cluster) & (pl.col("nodes") == nodes)
-            fitted = collective_times.fit(reductions.filter(~is_left_out))
-            for row in reductions.filter(is_left_out).to_dicts():
-                error, by_rating = _collective_errors(row, fitted)
-                errors.append(error)
-                rated.append(by_rating)
-    yield figure(
-        "all-reduces of estimate-train-time, each number of nodes left out",
-        errors,
-        "15 %",
-        beside=f"rated bandwidth {mean(rated):.1f} %",
-    )
-    fitted = collective_times.fit(reductions)
-    gathers = [
-        _collective_errors(row, fitted)[0]
-        for row in timed.filter(collective="all_gather").to_dicts()
-    ]
-    yield figure("all-gathers there, as halves of all-reduces", gathers)
+    """Yield collectives on numbers of nodes and on clusters that a fit had not seen."""
+    several = timed.group_by("cluster").agg(pl.col("nodes").n_unique()).filter(pl.col("nodes") > 1)
+    for cluster in several["cluster"]:
+        of_cluster = pl.col("cluster") == cluster
+        counts = sorted(set(timed.filter(of_cluster)["nodes"]))
+        errors = pl.concat(
+            [_errors(timed, of_cluster & (pl.col("nodes") == count)) for count in counts]
+        )
+        for collective in ("all_reduce", "all_gather"):
+            judged = f"{_words(collective)} of {cluster}, each number of nodes left out"
+            yield _figure(judged, errors.filter(collective=collective), _GOALS[collective])
+    clusters = sorted(set(timed["cluster"]))
+    errors = pl.concat([_errors(timed, pl.col("cluster") == each) for each in clusters])
+    is_large = pl.col("size_bytes") >= FIRST_BUCKET_BYTES
+    for collective, goal in _GOALS.items():
+        large = errors.filter(is_large, collective=collective)
+        left_out = f"each of {large['cluster'].n_unique()} clusters left out"
+        yield _figure(f"{_words(collective)} from 1 MiB, {left_out}", large, goal)
+    small = errors.filter(~is_large, collective="all_reduce")
+    yield _figure("all-reduces from 4 KiB to 1 MiB, each cluster left out", small)
 
 
-def _collective_errors(row: Mapping[str, Any], fitted: Collectives) -> tuple[float, float]:
-    """Return relative errors of a forecast, and of bytes over rated bandwidth."""
-    topology = Topology(row["devices"], row["nodes"], row["link_bps"], row["network_bps"])
-    ways = 2 if row["collective"] == "all_reduce" else 1
-    operation = fitted.all_reduce_s if ways == 2 else fitted.all_gather_s
-    sizes_bytes = np.array([row["size_bytes"]])
-    seconds = float(operation(sizes_bytes, topology, row["cluster"])[0])
-    ranks, slowest_bps = topology.ranks, topology.link_bps
-    if topology.nodes > 1:
-        slowest_bps = min(slowest_bps, topology.network_bps)
-    rated_s = ways * (ranks - 1) / ranks * row["size_bytes"] / slowest_bps
-    return seconds / row["seconds"] - 1, rated_s / row["seconds"] - 1
+def _words(collective: str) -> str:
+    return f"{collective.replace('_', '-')}s"
+
+
+def _figure(judged: str, errors: pl.DataFrame, goal: str = "") -> Figure:
+    beside = f"rated bandwidth {mean(errors['rated']):.1f} %"
+    return figure(judged, errors["error"].to_list(), goal, beside=beside)
+
+
+def _errors(timed: pl.DataFrame, is_left_out: pl.Expr) -> pl.DataFrame:
+    """Return what is left out with relative errors of a forecast and of bytes over rated links."""
+    fitted, parts = collective_times.fit(timed.filter(~is_left_out)), []
+    for part in timed.filter(is_left_out).partition_by("collective", *_PLACE):
+        collective, *topology = part.select("collective", *_PLACE).row(0)
+        sizes_bytes = part["size_bytes"].to_numpy()
+        seconds = fitted.seconds(collective, sizes_bytes, Topology(*topology))
+        parts.append(part.with_columns(error=seconds / part["seconds"] - 1))
+    ranks, is_across = pl.col("devices") * pl.col("nodes"), pl.col("nodes") > 1
+    slowest_bps = pl.min_horizontal("link_bps", pl.when(is_across).then("network_bps"))
+    ways = pl.when(collective="all_reduce").then(2).otherwise(1)
+    rated_s = ways * (ranks - 1) / ranks * pl.col("size_bytes") / slowest_bps
+    return pl.concat(parts).with_columns(rated=rated_s / pl.col("seconds") - 1)
 
 
 _SCALINGS: Mapping[tuple[str, bool], tuple[str, str]] = {
@@ -73,7 +85,7 @@ def scaling(measured: Measurements) -> Iterator[Figure]:
     Beside it: linear scaling, the simulation of Srift as published over the same bandwidths, and
     passes and exchanges one after the other.
     """
-    known = collective_times.fit(measured.collectives.filter(collective="all_reduce"))
+    known = collective_times.fit(measured.collectives)
     judged_scalings = judged_sources(measured.scalings, known)
     for (source, is_across), (what, goal) in _SCALINGS.items():
         group = [
@@ -108,7 +120,7 @@ def _srift_as_published(scalings: Sequence[Scaling], known: Collectives) -> list
         ready = np.arange(1, len(sizes_bytes) + 1) / len(sizes_bytes)
         starts_s[of_row] = ready * _backward_s(scaling)
         wire_bytes[of_row] = sizes_bytes * wire_factor(scaling.more.ranks)
-        reduction_s = known.all_reduce_s(sizes_bytes, scaling.more)
+        reduction_s = known.seconds("all_reduce", sizes_bytes, scaling.more)
         # A source has gradients of no bytes, whose bandwidth is above 0 all the same.
         bus_Bps[of_row] = np.maximum(wire_bytes[of_row] / reduction_s, 1.0)
     caps_Bps = [each.more.network_bps if each.more.nodes > 1 else inf for each in scalings]
@@ -126,5 +138,5 @@ def _backward_s(scaling: Scaling) -> float:
 def _one_by_one(scaling: Scaling, known: Collectives) -> float:
     """Return the error of passes and one exchange of all gradients, one after the other."""
     sizes_bytes = np.array([sum(scaling.sizes_bytes)])
-    exchange_s = float(known.all_reduce_s(sizes_bytes, scaling.more)[0])
+    exchange_s = float(known.seconds("all_reduce", sizes_bytes, scaling.more)[0])
     return (scaling.fewest_s + exchange_s) / scaling.more_s - 1

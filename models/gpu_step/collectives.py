@@ -1,46 +1,68 @@
 """Times of collective operations among GPUs, by size and topology: Srift's bandwidth, of NCCL.
 
 Srift (section 4.2) asks a learned model for the bandwidth of a buffer's size on so many workers.
-Here the model has the form of NCCL's own: small messages go through all levels of a tree at once
-and cost their latency (protocol LL); large ones move chunk by chunk around a ring or a tree and
-cost their bytes over the bandwidth of the slowest link (protocol Simple). Constants are fitted for
-each cluster, held to those of all clusters, and these to what is expected.
+Here a closed form comes first: latencies of NCCL, and bytes over rated links. Within a node they go
+around a ring. Between nodes they cross the network as fast as a tree needs that has each node once
+(RDMA), or a ring of all GPUs (sockets), while nodes reduce within. What that leaves of the
+logarithms of measured times is a Gaussian process: operations are alike as far as their sizes,
+numbers of GPUs, rated bandwidths, collectives and clusters are. So what one cluster's log tells of
+it counts for its other sizes, numbers of nodes and collectives, and little for other clusters.
 
-Sources: Srift, section 4.2; NCCL 2.29, src/graph/tuning.cc (steps of algorithms, latencies).
+Sources: Srift, section 4.2; NCCL 2.29, src/graph/tuning.cc (latencies); Rasmussen and Williams,
+Gaussian Processes for Machine Learning, equations 2.25 and 2.26.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from functools import cached_property
+from typing import Any, Literal, Self
 
 import numpy as np
 import polars as pl
 import scipy
-from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
-_CONSTANTS = (
-    "small_us",
-    "small_level_us",
-    "small_us_per_mb",
-    "large_us",
-    "large_level_us",
-    "ring_step_us",
-    "link_slowness",
-    "network_slowness",
-)
-"""Of a cluster: microseconds of a small message, more for each level of the tree of nodes and for
-each megabyte; the same of large ones, more for each step of the ring between nodes; and how many
-times as long as at rated bandwidth bytes take on links of a node, and on the network."""
-_EXPECTED = np.log([6.8, 5.0, 1000.0, 100.0, 150.0, 14.0, 1.3, 1.3])
-"""Before anything was timed: NCCL's for networks, but for megabytes of small messages, and for what
-large ones cost on a tree, which takes far longer than NCCL's 14 us a level: ours."""
-_STEP_WITHIN_US = 3.4
-"""NCCL's, of a step of the ring over NVLink."""
-_SMALL_BYTES = 71e3
-"""On one node; NCCL changes protocol later the more nodes there are: about with their root."""
-_ROOTS = 0.5
-"""Large messages fill the levels of a tree one after the other, so more levels cost less each."""
+from models.gpu_step.columns import Vector
+
+Collective = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
+_BASE_S = 6.6e-6
+_STEP_S = 0.6e-6
+"""NCCL's for small messages: once, and for each step of a ring over NVLink."""
+_LEVEL_S = 30e-6
+"""Of a small message for each level of a tree of nodes, up or down: ours, NCCL's is 5 to 14 us."""
+_LINK_SLOWNESS = 1.3
+"""How many times as long bytes take on links of a node as rated; on networks as rated."""
+_SOCKETS_BPS = 12.5e9
+"""A network below 100 Gb/s is crossed by sockets: all GPUs are one ring."""
+_BESIDE = 1.3
+"""Nodes reduce within partly beside the network: norm in which both times add up (1: no part)."""
+_OCTAVES, _MANY_OCTAVES = 2.5, 6.0
+_OF_DEVICES, _OF_NODES = 1.5, 3.0
+_OF_LINKS, _OF_NETWORKS = 0.45, 2.2
+"""How many doublings of sizes, GPUs, nodes and rated bandwidths make a difference."""
+_ALIKE = {False: 0.3, True: 0.03}
+"""Variances of what is shared by all, by a kind of links, by a collective; across nodes True."""
+_BOTH = 0.03
+"""Variance that a collective on a kind of links has for itself."""
+_CLUSTERS = {False: (0.4, 0.1), True: (0.5, 0.3)}
+"""How far clusters differ, of one source and then of each cluster: of small and large messages."""
+_SMALL, _LARGE = 18.0, 24.0
+"""Doublings of a byte up to which a message is small, and from which it is large."""
+_LEAST_BYTES = 4096.0
+"""Smaller messages take as long."""
+_NOISE = 0.002
+_KEPT = 1000
+"""Answers that are kept: steps of one network ask for the same again and again."""
+_ASKED = {
+    "collective": pl.String,
+    "cluster": pl.String,
+    "devices": pl.Int64,
+    "nodes": pl.Int64,
+    "link_bps": pl.Float64,
+    "network_bps": pl.Float64,
+    "size_bytes": pl.Float64,
+}
+TIMED = _ASKED | {"seconds": pl.Float64}
+"""Columns of timed operations: of which cluster (who timed it, then what), and how long."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +70,14 @@ class Topology:
     """GPUs that take part: `devices` on each of `nodes`, and rated bytes/s in each direction.
 
     `link_bps` is what a GPU sends to the others of its node, `network_bps` what a node sends.
+    `cluster`: whose own times count; one that nobody timed is like others.
     """
 
     devices: int
     nodes: int
     link_bps: float
     network_bps: float
+    cluster: str = ""
 
     @property
     def ranks(self) -> int:
@@ -62,112 +86,173 @@ class Topology:
 
 
 @dataclass(frozen=True)
+class _Left:
+    """What the closed form leaves of operations within a node, or across nodes.
+
+    These are logarithms of measured over closed form.
+    """
+
+    timed: pl.DataFrame
+    left: Vector
+    is_across: bool
+
+    def of(self, asked: pl.DataFrame) -> tuple[Vector, Vector]:
+        """Return what is left of others: its mean, and its standard deviation."""
+        differs = self._differs(asked)
+        prior = 5 * _ALIKE[self.is_across] + _BOTH + 2 * differs**2
+        if not len(self.left):
+            return np.zeros(len(prior)), np.sqrt(prior)
+        shared = self._covariance(asked, self.timed)
+        lower, weights = self._solved
+        known = scipy.linalg.solve_triangular(lower, shared.T, lower=True)
+        return shared @ weights, np.sqrt(np.maximum(prior - (known**2).sum(axis=0), 0.0))
+
+    @cached_property
+    def _solved(self) -> tuple[Vector, Vector]:
+        covariance = self._covariance(self.timed, self.timed) + _NOISE * np.eye(len(self.left))
+        lower: Vector = np.linalg.cholesky(covariance)
+        weights: Vector = scipy.linalg.cho_solve((lower, True), self.left)
+        return lower, weights
+
+    def _differs(self, operations: pl.DataFrame) -> Vector:
+        """Return how far clusters differ in operations of such sizes."""
+        small, large = _CLUSTERS[self.is_across]
+        grown = (_log2(operations, "size_bytes") - _SMALL) / (_LARGE - _SMALL)
+        differs: Vector = small + (large - small) * np.clip(grown, 0.0, 1.0)
+        return differs
+
+    def _covariance(self, some: pl.DataFrame, others: pl.DataFrame) -> Vector:
+        """Return [some, others]."""
+
+        def near(name: str, scale: float) -> Vector:
+            apart = _log2(some, name)[:, None] - _log2(others, name)
+            alike: Vector = np.exp(-((apart / scale) ** 2) / 2)
+            return alike
+
+        def same(name: str) -> Vector:
+            values, other_values = (
+                each["cluster"].str.split(" ").list.first() if name == "source" else each[name]
+                for each in (some, others)
+            )
+            alike: Vector = 1.0 * (values.to_numpy()[:, None] == other_values.to_numpy())
+            return alike
+
+        topology = near("devices", _OF_DEVICES) * near("nodes", _OF_NODES)
+        fine, coarse = near("size_bytes", _OCTAVES), near("size_bytes", _MANY_OCTAVES)
+        rate = ("network_bps", _OF_NETWORKS) if self.is_across else ("link_bps", _OF_LINKS)
+        kind, collective = near(*rate), same("collective")
+        differs = self._differs(some)[:, None] * self._differs(others)
+        shared: Vector = topology * (
+            _ALIKE[self.is_across] * (coarse + fine * (1.0 + kind + collective))
+            + _BOTH * fine * kind * collective
+            + differs * coarse * (same("cluster") + same("source"))
+        )
+        return shared + _ALIKE[self.is_across]
+
+
+@dataclass(frozen=True)
 class Collectives:
-    """Constants (logarithms) of clusters in general, and of each that was measured."""
+    """Times of collectives: closed forms, and what these leave of operations that were timed.
 
-    usual: tuple[float, ...]
-    clusters: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    `deviations`: so many standard deviations of what is not known are they slower.
+    """
 
-    def all_reduce_s(self, sizes_bytes: Vector, topology: Topology, cluster: str = "") -> Vector:
-        """Return seconds of all-reduces, each of its bytes; an unknown cluster is a usual one."""
+    within: _Left
+    across: _Left
+    deviations: float = 0.0
+    _asked: dict[tuple[Any, ...], Vector] = field(default_factory=dict, init=False, compare=False)
+
+    def seconds(self, collective: Collective, sizes_bytes: Vector, topology: Topology) -> Vector:
+        """Return seconds of operations, each of the bytes of its whole buffer.
+
+        Of an all-gather that is what every GPU has in the end, of a reduce-scatter what it had
+        before.
+        """
         if topology.ranks == 1:
             return np.zeros(len(sizes_bytes))
-        constants = np.array([self.clusters.get(cluster, self.usual)])
-        return _us(constants, sizes_bytes, *_arrays([topology])) * 1e-6
+        key = collective, sizes_bytes.tobytes(), topology
+        if key not in self._asked:
+            if len(self._asked) >= _KEPT:
+                self._asked.clear()
+            distinct, place = np.unique(sizes_bytes, return_inverse=True)
+            self._asked[key] = self._seconds(collective, distinct, topology)[place]
+        return self._asked[key]
 
-    def all_gather_s(self, sizes_bytes: Vector, topology: Topology, cluster: str = "") -> Vector:
-        """Return seconds until every GPU has all bytes, of which each has its part.
-
-        It is half of an all-reduce: one way around the ring instead of two. So is a reduce-scatter,
-        which moves the same backwards; nobody measured one in public files.
-        """
-        return self.all_reduce_s(sizes_bytes, topology, cluster) / 2
+    def _seconds(self, collective: Collective, sizes_bytes: Vector, topology: Topology) -> Vector:
+        alike = vars(topology) | {"collective": collective}
+        asked = pl.DataFrame({"size_bytes": sizes_bytes} | alike).select(*_ASKED)
+        if topology.nodes == 1:
+            closed_s, (left, unknown) = _ring_s(asked), self.within.of(asked)
+        else:
+            closed_s, (left, unknown) = _across_s(asked, self.within), self.across.of(asked)
+        seconds: Vector = closed_s * np.exp(left + self.deviations * unknown)
+        return seconds
 
     def fields(self) -> dict[str, Any]:
         """Return the fit for JSON."""
         return {
-            "usual": list(self.usual),
-            "clusters": {k: list(v) for k, v in self.clusters.items()},
+            name: {"timed": part.timed.to_dict(as_series=False), "left": part.left.tolist()}
+            for name, part in (("within", self.within), ("across", self.across))
         }
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:
         """Return the fit of JSON."""
-        clusters = {name: tuple(constants) for name, constants in fields["clusters"].items()}
-        return cls(tuple(fields["usual"]), clusters)
+        within, across = (
+            _Left(
+                pl.DataFrame(fields[name]["timed"], _ASKED),
+                np.array(fields[name]["left"], float),
+                name == "across",
+            )
+            for name in ("within", "across")
+        )
+        return cls(within, across)
 
 
 def fit(rows: pl.DataFrame) -> Collectives:
-    """Fit constants to all-reduces that were timed: least squares of logarithms, little outliers.
+    """Return what `TIMED` operations tell; `size_bytes` are those of the whole buffer."""
+    is_across = pl.col("nodes") > 1
+    inside, outside = rows.filter(~is_across), rows.filter(is_across)
+    within = _left(inside, _ring_s(inside), is_across=False)
+    return Collectives(within, _left(outside, _across_s(outside, within), is_across=True))
 
-    Args:
-        rows: cluster, devices, nodes, link_bps, network_bps, size_bytes and seconds.
-    """
-    usual = tuple(map(float, _EXPECTED))
-    if rows.is_empty():
-        return Collectives(usual)
-    seen = rows.group_by(
-        "cluster", "devices", "nodes", "link_bps", "network_bps", "size_bytes"
-    ).agg(us=(pl.col("seconds").log().mean().exp() * 1e6))
-    seen = seen.sort("cluster", "nodes", "devices", "size_bytes")
-    names = sorted(set(seen["cluster"]))
-    place = np.array([names.index(name) for name in seen["cluster"]])
-    sizes, log_us = seen["size_bytes"].to_numpy().astype(float), np.log(seen["us"].to_numpy())
-    topologies = [
-        Topology(**row)
-        for row in seen.select("devices", "nodes", "link_bps", "network_bps").to_dicts()
-    ]
-    arrays, count = _arrays(topologies), len(_CONSTANTS)
 
-    def errors(values: Vector) -> Vector:
-        all_clusters, own = values[:count], values[count:].reshape(len(names), count)
-        missed = np.log(_us((all_clusters + own)[place], sizes, *arrays)) - log_us
-        return np.concatenate([missed, own.ravel(), all_clusters - _EXPECTED])
+def _left(timed: pl.DataFrame, closed_s: Vector, is_across: bool) -> _Left:
+    left = np.log(timed["seconds"].to_numpy() / closed_s)
+    return _Left(timed.select(*_ASKED), left, is_across)
 
-    start = np.concatenate([_EXPECTED, np.zeros(len(names) * count)])
-    constants = scipy.optimize.least_squares(
-        errors, start, loss="soft_l1", f_scale=0.3, max_nfev=60
-    ).x
-    all_clusters, own = constants[:count], constants[count:].reshape(len(names), count)
-    return Collectives(
-        tuple(map(float, all_clusters)),
-        {name: tuple(map(float, all_clusters + own[i])) for i, name in enumerate(names)},
+
+def _ring_s(operations: pl.DataFrame) -> Vector:
+    """Return the closed form of a ring over the links of a node."""
+    devices, size_bytes = (operations[name].to_numpy() for name in ("devices", "size_bytes"))
+    bytes_s = (devices - 1) / devices * size_bytes / operations["link_bps"].to_numpy()
+    ring_s = _STEP_S * (devices - 1) + _LINK_SLOWNESS * bytes_s
+    seconds: Vector = _BASE_S + _ways(operations) * ring_s
+    return seconds
+
+
+def _across_s(operations: pl.DataFrame, within: _Left) -> Vector:
+    """Return the closed form across nodes, where each by itself takes what is forecast of it."""
+    devices, nodes, size_bytes, network_bps = (
+        operations[name].to_numpy() for name in ("devices", "nodes", "size_bytes", "network_bps")
     )
+    alone = operations.with_columns(nodes=pl.lit(1, pl.Int64))
+    within_s = np.where(devices > 1, _ring_s(alone) * np.exp(within.of(alone)[0]), 0.0)
+    ring = np.where(network_bps < _SOCKETS_BPS, devices * nodes, nodes)
+    # Of other collectives, GPUs of a node send the network parts of one buffer, not one each.
+    buffers = np.where((operations["collective"] == "all_to_all").to_numpy(), devices, 1)
+    network_s = _ways(operations) * (ring - 1) / ring * buffers * size_bytes / network_bps
+    both_s = (within_s**_BESIDE + network_s**_BESIDE) ** (1 / _BESIDE)
+    seconds: Vector = _ways(operations) * np.log2(nodes) * _LEVEL_S + both_s
+    return seconds
 
 
-def _arrays(topologies: list[Topology]) -> tuple[Vector, Vector, Vector, Vector]:
-    """Return GPUs of a node, nodes, and seconds of a byte on links and on the network."""
-    devices = np.array([topology.devices for topology in topologies], float)
-    nodes = np.array([topology.nodes for topology in topologies], float)
-    link_s = np.array(
-        [1 / topology.link_bps if topology.devices > 1 else 0.0 for topology in topologies]
-    )
-    network_s = np.array(
-        [1 / topology.network_bps if topology.nodes > 1 else 0.0 for topology in topologies]
-    )
-    return devices, nodes, link_s, network_s
+def _ways(operations: pl.DataFrame) -> Vector:
+    """Return how often bytes go around: an all-reduce scatters and then gathers."""
+    return 1.0 + (operations["collective"] == "all_reduce").to_numpy()
 
 
-def _us(
-    constants: Vector,
-    size_bytes: Vector,
-    devices: Vector,
-    nodes: Vector,
-    link_s: Vector,
-    network_s: Vector,
-) -> Vector:
-    """Return microseconds of all-reduces, each by its row of constants."""
-    small, level, per_mb, large, large_level, step, link, network = np.exp(constants).T
-    levels = 2 * np.log2(nodes)  # up the tree and down
-    ranks = devices * nodes
-    within = 2 * (devices - 1) * _STEP_WITHIN_US
-    byte_s = np.maximum(link * link_s, network * network_s)  # of the ring's slowest link
-    bytes_us = 2 * (ranks - 1) / ranks * size_bytes * byte_s * 1e6
-    as_small = (
-        small + level * levels + per_mb * size_bytes / 1e6 * np.maximum(levels / 2, 1) ** _ROOTS
-    )
-    tree, ring = large_level * levels**_ROOTS, step * 2 * (nodes - 1)
-    as_large = large + within + np.minimum(tree, ring) + bytes_us
-    is_small = size_bytes <= _SMALL_BYTES * np.sqrt(nodes)
-    us: Vector = np.where(is_small, as_small, as_large)
-    return us
+def _log2(operations: pl.DataFrame, name: str) -> Vector:
+    least = _LEAST_BYTES if name == "size_bytes" else 1.0
+    doublings: Vector = np.log2(np.maximum(operations[name].to_numpy(), least))
+    return doublings

@@ -20,9 +20,9 @@ from itertools import pairwise
 from math import log2
 
 import numpy as np
-from numpy.typing import NDArray
 
-from models.gpu_step.collectives import Collectives, Topology
+from models.gpu_step.collectives import Collective, Collectives, Topology
+from models.gpu_step.columns import Vector
 
 _UNITS = 32
 """Of a sharded network at most: about the blocks of a transformer."""
@@ -72,7 +72,6 @@ class Exchange:
     sizes_bytes: tuple[float, ...]
     collectives: Collectives
     topology: Topology
-    cluster: str = ""
     frozen_bytes: tuple[float, ...] = ()
     scatters: bool = False
     copies: Topology | None = None
@@ -83,8 +82,8 @@ class Exchange:
         """When each bucket is full, as share of backward, and seconds of its all-reduce."""
         filled = buckets(self.sizes_bytes)
         sizes = np.array([size_bytes for _, size_bytes in filled])
-        reduce = self.collectives.all_gather_s if self.scatters else self.collectives.all_reduce_s
-        seconds = reduce(sizes, self.topology, self.cluster)
+        reduction: Collective = "reduce_scatter" if self.scatters else "all_reduce"
+        seconds = self.collectives.seconds(reduction, sizes, self.topology)
         return [
             (share, float(reduction_s))
             for (share, _), reduction_s in zip(filled, seconds, strict=True)
@@ -94,25 +93,28 @@ class Exchange:
     def gathers_s(self) -> list[float]:
         """Seconds in which the parameters of each unit are gathered."""
         frozen = _units(self.frozen_bytes, self._unit_count)
-        return self._moved_s(np.array(_units(self.sizes_bytes, self._unit_count)) + frozen)
+        return self._moved_s("all_gather", np.array(self._units) + frozen)
 
     @cached_property
     def scatters_s(self) -> list[float]:
         """Seconds in which the gradients of each unit are scattered: its frozen part has none."""
-        sizes = np.array(_units(self.sizes_bytes, self._unit_count))
-        scattered_s = self._moved_s(sizes)
+        scattered_s = self._moved_s("reduce_scatter", np.array(self._units))
         if self.copies is None:
             return scattered_s
-        parts = sizes / self.topology.ranks
-        reduced_s = self.collectives.all_reduce_s(parts, self.copies, self.cluster)
+        parts = np.array(self._units) / self.topology.ranks
+        reduced_s = self.collectives.seconds("all_reduce", parts, self.copies)
         return [one + float(other) for one, other in zip(scattered_s, reduced_s, strict=True)]
 
     @property
     def _unit_count(self) -> int:
         return min(_UNITS, max(len(self.sizes_bytes), len(self.frozen_bytes)))
 
-    def _moved_s(self, sizes_bytes: NDArray[np.float64]) -> list[float]:
-        seconds = self.collectives.all_gather_s(sizes_bytes, self.topology, self.cluster)
+    @property
+    def _units(self) -> list[float]:
+        return _units(self.sizes_bytes, self._unit_count)
+
+    def _moved_s(self, collective: Collective, sizes_bytes: Vector) -> list[float]:
+        seconds = self.collectives.seconds(collective, sizes_bytes, self.topology)
         return [float(each_s) for each_s in np.where(sizes_bytes > 0, seconds, 0.0)]
 
 

@@ -101,7 +101,7 @@ class Layout:
         """
         within = min(ranks, all_ranks.devices // self.tensor)
         share = all_ranks.network_bps * (within / all_ranks.devices)
-        return Topology(within, ranks // within, all_ranks.link_bps, share)
+        return replace(all_ranks, devices=within, nodes=ranks // within, network_bps=share)
 
     def tensor_s(self, network: "Blocks", collectives: Collectives, links: Topology) -> float:
         """Return seconds of a layer's exchanges among tensor ranks, of one micro batch."""
@@ -109,8 +109,8 @@ class Layout:
             return 0.0
         size = np.array([float(network.stream.bytes)])
         passes = 3 if network.is_checkpointed else 2  # forward is done again
-        among = Topology(self.tensor, 1, links.link_bps, links.network_bps)
-        return passes * _BLOCKS * float(collectives.all_reduce_s(size, among)[0])
+        among = replace(links, devices=self.tensor, nodes=1)
+        return passes * _BLOCKS * float(collectives.seconds("all_reduce", size, among)[0])
 
     def transfer_s(self, network: "Blocks", collectives: Collectives, links: Topology) -> float:
         """Return seconds in which a stage hands a micro batch on, or its gradients back.
@@ -121,9 +121,9 @@ class Layout:
             return 0.0
         size = np.array([2.0 * network.stream.bytes / self.tensor])
         network_bps = links.network_bps / links.devices
-        two = (1, 2) if links.nodes > 1 else (2, 1)
-        between = Topology(*two, links.link_bps, network_bps)
-        return self.virtual_stages * float(collectives.all_gather_s(size, between)[0])
+        devices, nodes = (1, 2) if links.nodes > 1 else (2, 1)
+        between = replace(links, devices=devices, nodes=nodes, network_bps=network_bps)
+        return self.virtual_stages * float(collectives.seconds("all_gather", size, between)[0])
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from models.gpu_step.channels_last import TwoLayouts
+from models.gpu_step.collectives import TIMED
 from models.gpu_step.device import Device
 from models.gpu_step.gpu_time import Timing
 from models.gpu_step.operators import Work
@@ -86,7 +87,7 @@ class Measurements:
     steps: tuple[MeasuredStep, ...]
     passes: tuple[MeasuredPasses, ...]
     speedups: tuple[Speedup, ...] = ()
-    collectives: pl.DataFrame = field(default_factory=pl.DataFrame)
+    collectives: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=TIMED))
     scalings: tuple[Scaling, ...] = ()
     elsewhere: tuple[MeasuredStep, ...] = ()
     """Steps of networks whose operators nobody timed where they were measured."""

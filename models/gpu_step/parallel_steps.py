@@ -61,8 +61,7 @@ class Parallel:
     @classmethod
     def fitted(cls, measured: Measurements) -> Self:
         """Return what public measurements tell; widths are of sources that were left out."""
-        timed = measured.collectives
-        known = collectives.fit(timed.filter(collective="all_reduce") if len(timed) else timed)
+        known = collectives.fit(measured.collectives)
         judged_scalings = scaling.judged_sources(measured.scalings, known)
         past = {
             where: PastErrors.of(
@@ -177,10 +176,10 @@ def together(
     copies = None
     if shards < layout.replicas:
         share = layout.topology_of(layout.replicas, links).network_bps / among.devices
-        copies = Topology(1, layout.replicas // shards, links.link_bps, share)
+        copies = replace(links, devices=1, nodes=layout.replicas // shards, network_bps=share)
     scatters = 0 < layout.zero < ALL_DIVIDED
     exchange = Exchange(
-        trained, known, among, "", frozen, scatters=scatters, copies=copies, ranks=layout.ranks
+        trained, known, among, frozen, scatters=scatters, copies=copies, ranks=layout.ranks
     )
     passes = Passes(stage_s, optimizer_s, micro_batches)
     if layout.zero == ALL_DIVIDED:

@@ -7,7 +7,7 @@ from models.gpu_step.gpu_time import Timing
 from models.gpu_step.measurements import Measurements
 from models.gpu_step.profiled_steps import profiled_steps, speedups
 from models.gpu_step.public_rows import rows_by_set
-from models.gpu_step.scaling import read_collectives, read_scalings
+from models.gpu_step.scaling import read_scalings
 from models.gpu_step.steps_elsewhere import internevo_speedups, milabench_steps, qwen_steps
 from models.gpu_step.timed_calls import (
     benchmarks,
@@ -16,6 +16,7 @@ from models.gpu_step.timed_calls import (
     products,
     transformer_operators,
 )
+from models.gpu_step.timed_collectives import read_collectives
 from models.gpu_step.timed_layers import sailor_layers
 from models.gpu_step.timed_passes import (
     neusight_passes,

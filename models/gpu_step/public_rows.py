@@ -24,6 +24,8 @@ _SETS = {
     "lambda": "lambdal/lambda-tensorflow-benchmark",
     "mpt": "mosaicml/llm-foundry",
     "nccl_tests_aws": "aws-samples/awsome-distributed-training",
+    "efa": "awslabs/awsome-distributed-ai",
+    "azure": "Azure/AI-benchmarking-guide",
     "aiconfigurator": "ai-dynamo/aiconfigurator",
     "flagperf": "FlagOpen/FlagPerf",
     "internevo": "InternLM/InternEvo",

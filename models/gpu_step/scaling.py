@@ -12,8 +12,6 @@ from math import log
 from statistics import fmean
 from typing import Any, Literal
 
-import polars as pl
-
 from models.gpu_step.collectives import Collectives, Topology
 from models.gpu_step.data_parallel import (
     Exchange,
@@ -88,50 +86,6 @@ class Scaling:
     def factor(self) -> float:
         """How many times as long a step takes: 1 is linear scaling."""
         return self.more_s / self.fewest_s
-
-
-def read_collectives(rows: Rows) -> pl.DataFrame:
-    """Return timed all-reduces as `collectives.fit` takes them, and all-gathers beside them.
-
-    Columns: collective, cluster, devices, nodes, link_bps, network_bps, size_bytes, seconds. Sizes
-    within a fifth of each other are one row.
-    """
-    timed = []
-    for mapping in (
-        "nccl_allreduce_fp16",
-        "nccl_allreduce_large_fp16",
-        "nccl_allgather_large_fp16",
-    ):
-        for row in rows.get(("transformers", mapping), ()):
-            devices, nodes = int(row["gpus_per_node"]), int(row["nodes"])
-            gathers = row["collective"] == "all_gather"
-            size = 2 * row["elements"] * (devices * nodes if gathers else 1)
-            link = 100e9 if devices == 2 else 300e9  # four of twelve links join a pair of four
-            # Between nodes it is TCP: 10 Gb/s for the card of each GPU.
-            where = ("estimate-train-time", devices, nodes, link, 1.25e9 * devices)
-            timed.append((row["collective"], *where, size, row["value"]))
-    for row in rows.get(("nccl_tests_aws", "allreduce_nccl_tests"), ()):
-        where = ("p4de", int(row["gpus_per_node"]), int(row["nodes"]), 300e9, 50e9)
-        timed.append((row["collective"], *where, row["size_bytes"], row["value"]))
-    columns = {
-        "collective": pl.String,
-        "cluster": pl.String,
-        "devices": pl.Int64,
-        "nodes": pl.Int64,
-        "link_bps": pl.Float64,
-        "network_bps": pl.Float64,
-        "size_bytes": pl.Float64,
-        "seconds": pl.Float64,
-    }
-    frame = pl.DataFrame(timed, schema=columns, orient="row")
-    keys = [name for name in columns if name not in ("size_bytes", "seconds")]
-    near = (4 * pl.col("size_bytes").log(2)).floor().alias("near")
-    return (
-        frame.group_by(*keys, near)
-        .agg(pl.col("size_bytes", "seconds").log().mean().exp())
-        .drop("near")
-        .sort(*keys, "size_bytes")
-    )
 
 
 def read_scalings(rows: Rows) -> tuple[Scaling, ...]:

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from models.gpu_step.collectives import Collectives, Topology, fit
+from models.gpu_step.collectives import TIMED, Collectives, Topology, fit
 from models.gpu_step.data_parallel import (
     BUCKET_BYTES,
     FIRST_BUCKET_BYTES,
@@ -17,19 +17,24 @@ from models.gpu_step.data_parallel import (
 )
 
 NONE = Interference()
-USUAL = fit(pl.DataFrame())
+USUAL = fit(pl.DataFrame(schema=TIMED))
 ALONE = Topology(1, 1, 300e9, 50e9)
 
 
 class Constant(Collectives):
-    """Collectives that take a second each, whatever they move."""
+    """All-reduces that take a second each, and others that take half, whatever they move."""
 
-    def all_reduce_s(self, sizes_bytes: object, topology: Topology, cluster: str = "") -> object:  # type: ignore[override]
-        return np.ones(len(sizes_bytes))  # type: ignore[arg-type]
+    def seconds(self, *asked: object) -> object:  # type: ignore[override]
+        collective, sizes_bytes, _ = asked
+        each_s = 1.0 if collective == "all_reduce" else 0.5
+        return np.full(len(sizes_bytes), each_s)  # type: ignore[arg-type]
+
+
+CONSTANT = Constant(USUAL.within, USUAL.across)
 
 
 def exchange(*sizes_bytes: float, topology: Topology | None = None) -> Exchange:
-    return Exchange(sizes_bytes, Constant(()), topology or Topology(2, 1, 300e9, 50e9))
+    return Exchange(sizes_bytes, CONSTANT, topology or Topology(2, 1, 300e9, 50e9))
 
 
 def test_buckets_fill_from_the_last_parameter_on() -> None:
@@ -63,7 +68,12 @@ def test_passes_are_slower_beside_a_reduction_and_with_every_doubling() -> None:
 
 def test_frozen_parameters_are_gathered_and_never_scattered() -> None:
     # Two units, half a second each: four gathers, and the one scatter of what is trained.
-    adapters = Exchange((1.0,), Constant(()), Topology(2, 1, 300e9, 50e9), frozen_bytes=(9.0, 9.0))
+    adapters = Exchange(
+        (1.0,),
+        CONSTANT,
+        Topology(2, 1, 300e9, 50e9),
+        frozen_bytes=(9.0, 9.0),
+    )
     assert (adapters.gathers_s, adapters.scatters_s) == ([0.5, 0.5], [0.0, 0.5])
     assert sharded_s(Passes(0.0, 0.0), adapters, NONE) == pytest.approx(2 + 0.5)
     whole = exchange(1.0, 9.0)

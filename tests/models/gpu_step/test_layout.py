@@ -23,8 +23,9 @@ LINKS = Topology(8, 1, 300e9, 50e9)
 class Second(Collectives):
     """Collectives that take a second each."""
 
-    def all_reduce_s(self, sizes_bytes: object, topology: Topology, cluster: str = "") -> object:  # type: ignore[override]
-        return np.full(len(sizes_bytes), float(topology.ranks > 1))  # type: ignore[arg-type]
+    def seconds(self, collective: str, sizes_bytes: object, topology: Topology) -> object:  # type: ignore[override]
+        each_s = 1.0 if collective == "all_reduce" else 0.5
+        return np.full(len(sizes_bytes), each_s * (topology.ranks > 1))  # type: ignore[arg-type]
 
 
 def tensor(*shape: int, dtype: str = "bfloat16") -> Tensor:

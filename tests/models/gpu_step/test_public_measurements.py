@@ -110,3 +110,18 @@ def test_inference_is_judged_in_both_layouts(measured: Measurements) -> None:
     assert any(work.channels_last for work, _ in other.works)
     assert not any(work.kind.endswith("backward") for work, _ in contiguous.works)
     assert not any(work.kind == "normalization" for work, _ in contiguous.works)
+
+
+def test_collectives_are_read_with_the_sizes_of_whole_buffers(measured: Measurements) -> None:
+    timed = measured.collectives.filter(devices=8, link_bps=450e9, nodes=1).sort("size_bytes")
+    largest = {
+        cluster: timed.filter(cluster=cluster, collective="all_reduce").row(-1, named=True)
+        for cluster in ("aiconfigurator h100", "azure h100")
+    }
+    # 2^28 elements of two bytes in 2.11 ms; 8 GiB at 478.87 GB/s of bus bandwidth.
+    of_aic, of_azure = largest.values()
+    assert of_aic["size_bytes"] == pytest.approx(2**29)
+    assert of_aic["seconds"] == pytest.approx(2.11e-3, rel=0.01)
+    assert of_azure["size_bytes"] == pytest.approx(2**33)
+    assert of_azure["seconds"] == pytest.approx(2 * 7 / 8 * 2**33 / 478.87e9)
+    assert set(timed["collective"]) == {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"}

@@ -42,8 +42,11 @@ def scalings(source: str) -> list[Scaling]:
 
 def test_sources_are_read() -> None:
     timed = measured().collectives
-    assert set(timed["cluster"]) == {"p4de"}
-    assert timed["size_bytes"].min() == pytest.approx(8)
+    assert set(timed["cluster"]) == {"aws p4de", "aws p5", "aws p5 on Kubernetes"}
+    assert timed["size_bytes"].min() == pytest.approx(4096)
+    at_1_gib = timed.filter(pl.col("size_bytes").is_close(2**30)).sort("cluster")
+    # In and out of place: 26.2 ms on p4de; 4.6 and 6.4 on two set-ups of p5.
+    assert (at_1_gib["seconds"] * 1e3).round(1).to_list() == [26.2, 4.6, 6.4]
     (bert,) = [
         scaling
         for scaling in scalings("ddp_step_time_sia")
