@@ -110,7 +110,7 @@ class _Left:
     @cached_property
     def _solved(self) -> tuple[Vector, Vector]:
         covariance = self._covariance(self.timed, self.timed) + _NOISE * np.eye(len(self.left))
-        lower: Vector = np.linalg.cholesky(covariance)
+        lower = np.linalg.cholesky(covariance).astype(np.float64)
         weights: Vector = scipy.linalg.cho_solve((lower, True), self.left)
         return lower, weights
 

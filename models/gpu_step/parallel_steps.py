@@ -44,7 +44,12 @@ class Parallel:
 
     def fields(self) -> dict[str, Any]:
         """Return the fit for JSON."""
-        return asdict(self) | {"collectives": self.collectives.fields()}
+        return {
+            "collectives": self.collectives.fields(),
+            "interference": asdict(self.interference),
+            "past": {name: asdict(errors) for name, errors in self.past.items()},
+            "most_gpus": self.most_gpus,
+        }
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:

@@ -3,9 +3,10 @@
 from collections import Counter
 
 import numpy as np
+import polars as pl
 import pytest
 
-from models.gpu_step.collectives import Collectives, Topology
+from models.gpu_step.collectives import TIMED, Collectives, Topology, fit
 from models.gpu_step.data_parallel import Interference
 from models.gpu_step.layout import Blocks, Layout, blocks_of, divided
 from models.gpu_step.memory import peak_memory
@@ -18,6 +19,8 @@ from warehouse.records import Strategy
 
 WORDS, WIDTH, HEADS, VOCABULARY, LAYERS = 64, 128, 8, 1024, 8
 LINKS = Topology(8, 1, 300e9, 50e9)
+
+USUAL = fit(pl.DataFrame(schema=TIMED))
 
 
 class Second(Collectives):
@@ -134,7 +137,7 @@ def alone(step_us: float) -> AloneStep:
 
 
 def seconds(layout: Layout, stage_s: float, whole_s: float, network: Blocks | None) -> float:
-    parallel = Parallel(Second(()), Interference(), {})
+    parallel = Parallel(Second(USUAL.within, USUAL.across), Interference(), {})
     micro_batches = layout.micro_batches
     both = (alone(1e6 * micro_batches * each) for each in (stage_s, whole_s))
     trace = divided(transformer(), layout, blocks_of(transformer()))
