@@ -23,98 +23,88 @@ _MODES = ("default", "reduce-overhead")
 
 
 class Command(NamedTuple):
-    """Where a command is, a function or a group of them, and the first sentence of its help."""
+    """A function or group of a module of `pipelines.cli`, and the first sentence of its help."""
 
+    name: str
     module: str
-    attribute: str
     summary: str
+    attribute: str | None = None
+    """None: as it is named."""
 
 
-COMMANDS: Mapping[str, Command] = {
-    "run": Command("run", "run", "Profile one worker, predict many, measure them, show the error."),
-    "plan": Command("run", "plan", "Show what `stepcast run` would do, and how long it takes."),
-    "sql": Command("query", "sql", "Ask the measurement history in SQL, read-only."),
-    "query": Command("query", "query", "Run one of the queries that come with Stepcast."),
-    "accuracy": Command(
-        "query", "accuracy", "Show how wrong each system has been, beside the noise floor."
-    ),
-    "compare": Command(
-        "compare",
-        "compare",
-        "Show what differs between two sides of the history by more than noise.",
-    ),
-    "history": Command(
-        "history", "history", "Show what a configuration gave over time, run by run."
-    ),
-    "load": Command("warehouse", "load", "Load landed runs; twice changes nothing."),
-    "export": Command(
-        "reference", "export", "Add the landed runs of a study to a folder of sets, to keep them."
-    ),
-    "seal": Command(
-        "reference", "seal", "Write a round's forecasts to a file, before any is measured."
-    ),
-    "reproduce": Command(
-        "reference",
-        "reproduce",
-        "Rebuild every fit, forecast and error from kept runs, in a fresh home.",
-    ),
-    "report": Command("run", "report", "Write the HTML report of a study again."),
-    "predict": Command(
-        "predict", "predict", "Forecast training that nobody has measured, by every system."
-    ),
-    "sweep": Command("sweep", "sweep", "Forecast a grid of scenarios, into Parquet files."),
-    "profile": Command(
-        "profile", "profile", "Time the passes of your own model on one node of this machine."
-    ),
-    "recommend": Command("recommend", "recommend", "Recommend nodes for a job."),
-    "serve": Command("serve", "serve", "Forecast workloads that are asked for over HTTP."),
-    "train": Command(
-        "train", "train", "Train on nodes that Srift chooses, anew when one is taken away."
-    ),
-    "doctor": Command(
-        "host", "doctor", "Say what this machine can do, and what mends what is missing."
-    ),
-    "reap": Command("host", "reap", "Remove what killed runs of this home left."),
-    "support": Command(
-        "host", "support", "List networks and types of models: what is answered, or why not."
-    ),
-    "node-types": Command("node_types", "node_types", "List the node types that studies can name."),
-    "ui": Command("host", "ui", "Start Dagster's web interface; Ctrl-C ends it."),
-    "import": Command(
-        "warehouse",
-        "import_",
-        "Bring measurements of others, or a trace of your own, into the history.",
-    ),
-    "bench": Command("bench", "bench", "Measure how fast Stepcast itself is."),
-    "fleet": Command("fleet", "app", "Profile node types on a schedule, and notice changes."),
-    "warehouse": Command("warehouse", "app", "Check, back up and compact the history."),
-    "prices": Command(
-        "prices", "app", "Collect prices of node types, and show what was known when."
-    ),
-}
-"""In the order of help."""
-
-
-SECTIONS: Mapping[str, tuple[str, ...]] = {
+SECTIONS: Mapping[str, Sequence[Command]] = {
     "Ask how fast, how long and how expensive training will be": (
-        "predict",
-        "recommend",
-        "sweep",
-        "serve",
+        Command(
+            "predict", "predict", "Forecast training that nobody has measured, by every system."
+        ),
+        Command("recommend", "recommend", "Recommend nodes for a job."),
+        Command("sweep", "sweep", "Forecast a grid of scenarios, into Parquet files."),
+        Command("serve", "serve", "Forecast workloads that are asked for over HTTP."),
     ),
     "Measure here, on a cluster or on rented nodes": (
-        *("run", "plan", "profile", "train", "fleet", "prices", "import", "bench"),
+        Command("run", "run", "Profile one worker, predict many, measure them, show the error."),
+        Command("plan", "run", "Show what `stepcast run` would do, and how long it takes."),
+        Command(
+            "profile", "profile", "Time the passes of your own model on one node of this machine."
+        ),
+        Command(
+            "train", "train", "Train on nodes that Srift chooses, anew when one is taken away."
+        ),
+        Command("fleet", "fleet", "Profile node types on a schedule, and notice changes.", "app"),
+        Command(
+            "prices", "prices", "Collect prices of node types, and show what was known when.", "app"
+        ),
+        Command(
+            "import",
+            "warehouse",
+            "Bring measurements of others, or a trace of your own, into the history.",
+            "import_",
+        ),
+        Command("bench", "bench", "Measure how fast Stepcast itself is."),
     ),
     "Look at what was measured, and how wrong forecasts were": (
-        *("accuracy", "report", "query", "sql", "history", "compare"),
-        "ui",
+        Command(
+            "accuracy", "query", "Show how wrong each system has been, beside the noise floor."
+        ),
+        Command("report", "run", "Write the HTML report of a study again."),
+        Command("query", "query", "Run one of the queries that come with Stepcast."),
+        Command("sql", "query", "Ask the measurement history in SQL, read-only."),
+        Command("history", "history", "Show what a configuration gave over time, run by run."),
+        Command(
+            "compare",
+            "compare",
+            "Show what differs between two sides of the history by more than noise.",
+        ),
+        Command("ui", "host", "Start Dagster's web interface; Ctrl-C ends it."),
     ),
-    "Keep histories, and share them": (*("load", "export", "seal", "reproduce", "warehouse"),),
+    "Keep histories, and share them": (
+        Command("load", "warehouse", "Load landed runs; twice changes nothing."),
+        Command(
+            "export",
+            "reference",
+            "Add the landed runs of a study to a folder of sets, to keep them.",
+        ),
+        Command(
+            "seal", "reference", "Write a round's forecasts to a file, before any is measured."
+        ),
+        Command(
+            "reproduce",
+            "reference",
+            "Rebuild every fit, forecast and error from kept runs, in a fresh home.",
+        ),
+        Command("warehouse", "warehouse", "Check, back up and compact the history.", "app"),
+    ),
     "See what this machine can do, and what has a name": (
-        *("doctor", "reap", "support", "node-types"),
+        Command("doctor", "host", "Say what this machine can do, and what mends what is missing."),
+        Command("reap", "host", "Remove what killed runs of this home left."),
+        Command(
+            "support", "host", "List networks and types of models: what is answered, or why not."
+        ),
+        Command("node-types", "node_types", "List the node types that studies can name."),
     ),
 }
-"""What help lists under each heading; every command stands under one."""
+"""What people read first stands first."""
+COMMANDS = {command.name: command for some in SECTIONS.values() for command in some}
 
 
 class Commands(TyperGroup):
@@ -134,16 +124,16 @@ class Commands(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands with their whole summaries, by what they are for."""
         widest = max(map(len, self.commands))
-        for title, names in SECTIONS.items():
+        for title, some in SECTIONS.items():
             with formatter.section(title):
-                rows = [(name.ljust(widest), COMMANDS[name].summary) for name in names]
-                formatter.write_dl(rows)
+                formatter.write_dl([(each.name.ljust(widest), each.summary) for each in some])
 
 
 def load_command(name: str) -> Any:
     """Return a command, as typer makes it of its function or group."""
     command = COMMANDS[name]
-    attribute = getattr(import_module(f"pipelines.cli.{command.module}"), command.attribute)
+    module = import_module(f"pipelines.cli.{command.module}")
+    attribute = getattr(module, command.attribute or name.replace("-", "_"))
     if isinstance(attribute, typer.Typer):
         group = typer.main.get_group(attribute)
         group.name = name

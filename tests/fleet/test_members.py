@@ -100,7 +100,6 @@ def test_an_unknown_probe_is_told_a_near_one(probe: str, hint: str) -> None:
         (RIGHT, "emu.x: [links]", "emu.x: expected a mapping of fields, found ['links']"),
         ("probes:", "probs:", "emu.x.probs: no such key; did you mean probes?"),
         ("[links]", "[linkz]", "emu.x.probes: no probe 'linkz' of the fleet; did you mean links?"),
-        ("[links]", "[links], every: day", "emu.x.every: "),
         ("[links]", "[links], max_minutes: 0", "emu.x.max_minutes: "),
         ("emu.x", "../etc", "../etc.node_type: "),
         (", added_at: 2030-01-01T00:00:00Z", "", "emu.x.added_at: missing"),

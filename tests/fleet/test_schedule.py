@@ -1,6 +1,6 @@
 """Whether a visit is due, and what visits took."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import get_args
 
@@ -176,12 +176,6 @@ def test_the_last_probe_is_the_last_that_went_well() -> None:
     assert probes([*well, *judge, *failed]) == well
     assert last_probe([*well, *judge, *failed]) == well[0]
     assert last_probe(failed) is None
-
-
-@pytest.mark.parametrize("made", [visits, watches])
-def test_no_runs_are_no_visits(made: Callable[..., object]) -> None:
-    empty = made(WEEKLY, [])
-    assert empty.runs == ()  # type: ignore[attr-defined]
 
 
 CADENCES: tuple[Every, ...] = get_args(Every)

@@ -12,7 +12,6 @@ from profilers.probes import PROBES
 from studies.study import Study, read_study
 from tests.synthetic import (
     DDP,
-    MIXED,
     ONLY_PROFILES,
     PYTORCH,
     STUDY,
@@ -180,8 +179,6 @@ def test_what_no_chosen_system_asks_for_is_not_measured(tmp_path: Path) -> None:
     [
         (DDP, "batch_size: 4,", "batch_size: 4, server: emu.server,", "an all_reduce has no"),
         (DDP, "[1, 8], trials", "[1, 8], held_out: [8], trials", r"held_out: \[8\] are among"),
-        (STUDY, "server: emu.server,", "", "server: missing; name the node type"),
-        (MIXED, "emu.native.c15,", "emu.native.c25,", r"test\[0\]\.worker: should name each"),
     ],
 )
 def test_what_does_not_fit_together_is_one_line(

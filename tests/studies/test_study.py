@@ -116,6 +116,7 @@ def test_a_mix_that_cannot_be_is_refused(
     ("right", "wrong", "expected"),
     [
         ("probes:", "prober:", "prober: no such key; did you mean probes?"),
+        ("links:", "linsk:", "probes: no probe 'linsk'; did you mean links?"),
         (
             "seconds: 1, trials",
             "seconds: 0.5, trials",

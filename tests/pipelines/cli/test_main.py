@@ -38,11 +38,6 @@ def test_a_mode_of_compiling_may_be_left_out(mode: tuple[str, ...], stepcast: St
     assert answer.code == 2 and told in answer.err
 
 
-def test_every_command_stands_under_one_heading() -> None:
-    listed = [name for names in command_line.SECTIONS.values() for name in names]
-    assert sorted(listed) == sorted(command_line.COMMANDS)
-
-
 def test_help_lists_the_commands(stepcast: Callable[..., Any]) -> None:
     answer = stepcast("--help")
     assert answer.code == 0

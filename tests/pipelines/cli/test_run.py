@@ -124,24 +124,15 @@ def test_papers_are_of_the_studies_that_have_run(
     assert "Traceback" not in none.err
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong", "expected"),
-    [
-        ("dnn: alexnet", "dnn: alexnett", "test[1].dnn: unknown DNN 'alexnett'"),
-        ("probes:", "probs:", "probs: no such key; did you mean probes?"),
-        ("links:", "linsk:", "probes: no probe 'linsk'; did you mean links?"),
-        ("image_size: 16", "image_size: 8", "test[0]"),
-    ],
-)
-def test_bad_studies_are_one_line_and_exit_2(
-    stepcast: Stepcast, home: Path, tmp_path: Path, right: str, wrong: str, expected: str
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_a_bad_study_is_one_line_and_exit_2(
+    stepcast: Stepcast, home: Path, tmp_path: Path, command: str
 ) -> None:
-    study = write_study(tmp_path, STUDY.replace(right, wrong))
-    for command in ("run", "plan"):
-        answer = stepcast(command, str(study))
-        assert (answer.code, answer.out) == (2, "")
-        (line,) = answer.err.splitlines()
-        assert line.startswith(f"stepcast: {study}: {expected}")
+    study = write_study(tmp_path, STUDY.replace("dnn: alexnet", "dnn: alexnett"))
+    answer = stepcast(command, str(study))
+    assert (answer.code, answer.out) == (2, "")
+    (line,) = answer.err.splitlines()
+    assert line.startswith(f"stepcast: {study}: test[1].dnn: unknown DNN 'alexnett'")
 
 
 def test_a_study_that_only_profiles_runs_and_has_no_report(
