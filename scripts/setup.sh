@@ -114,7 +114,7 @@ install_packages() {
 
 missing_tools() {
     local pair
-    for pair in ip:iproute2 tc:iproute2 iperf3:iperf3 tcpdump:tcpdump tshark:tshark \
+    for pair in ip:iproute2 tc:iproute2 iperf3:iperf3 tcpdump:tcpdump \
         sysctl:procps nsenter:util-linux setpriv:util-linux; do
         command -v "${pair%%:*}" >/dev/null || echo "${pair##*:}"
     done

@@ -15,6 +15,11 @@ from warehouse.records import Backend, Record
 
 VERSION = 1
 """Of what programs read; it grows when a key goes or means something else."""
+_SAME = (
+    *("value", "low", "high", "unknown", "detail", "split", "corrected_by"),
+    "usd_per_million_samples",
+)
+"""As the forecast has them."""
 
 
 class NearestRow(Record):
@@ -83,15 +88,10 @@ class ForecastRow(Standing):
             model_version=forecast.system.version,
             metric=forecast.metric.name,
             unit=forecast.metric.unit,
-            value=forecast.value,
-            low=forecast.low,
-            high=forecast.high,
-            unknown=forecast.unknown,
-            detail=forecast.detail,
+            **{name: getattr(forecast, name) for name in _SAME},
             answered_by=forecast.answered_by or forecast.system.name,
             epoch_s=None if dataset_samples is None else epoch_s(forecast, dataset_samples),
             usd_per_hour=cost and cost.usd_per_hour,
-            usd_per_million_samples=forecast.usd_per_million_samples,
             **efficiency(forecast),
             price_snapshot=cost and cost.snapshot,
             fit_id=fit.fit_id,
@@ -100,7 +100,6 @@ class ForecastRow(Standing):
             hosts=tuple(sorted({run.host_id for run in fit.runs})),
             oldest_run_at=fit.runs[-1].started_at,
             newest_run_at=fit.runs[0].started_at,
-            split=forecast.split,
             past_mape_percent=past and past.mape,
             past_n=past.n if past else 0,
             noise_floor_percent=past and past.noise_floor,
@@ -119,7 +118,6 @@ class ForecastRow(Standing):
             nearest_inside=case.inside,
             nearest_intervals=case.intervals,
             far_out=case.far,
-            corrected_by=forecast.corrected_by,
             changed_since=forecast.changed,
         )
 

@@ -26,7 +26,6 @@ _TOOLS = {
     "setpriv": ("util-linux", "every cluster"),
     "iperf3": ("iperf3", "link probe, on every cluster"),
     "tcpdump": ("tcpdump", "packet traces"),
-    "tshark": ("tshark", "packet traces"),
 }
 """Programs, with their Debian package and what needs them."""
 _ESSENTIAL_TOOLS = {"setpriv", "iperf3"}

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 import networks
 from models.choice.limits import Minimize
@@ -124,24 +124,10 @@ def read_performance(job: TrainingJob, backend: Backend, home: Path) -> Performa
     """
     if job.profile is None:
         return _of_history(job, backend, home)
-    performance = _of_file(job.profile)
+    performance = read_record(job.profile, FittedNetwork, "profile").performance
     for offer in job.offers:
         performance.node(offer.node_type)
     return performance
-
-
-def _of_file(path: Path) -> Performance:
-    try:
-        return FittedNetwork.model_validate_json(path.read_text()).performance
-    except OSError as error:
-        raise BadInput(
-            f"profile {path}: {error.strerror}; expected the JSON of a "
-            "models.srift.profiles.FittedNetwork"
-        ) from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"])) or "the file"
-        raise BadInput(f"profile {path}: {key}: {first['msg']}") from None
 
 
 def _of_history(job: TrainingJob, backend: Backend, home: Path) -> Performance:

@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from profilers.record_file import read_record
-from warehouse.fields import checked_name
+from warehouse.fields import Name
 from warehouse.records import Backend, BadInput, Record, SparseRecord, content_hash
 
 BACKENDS: tuple[Backend, ...] = ("ssh", "ec2")
@@ -37,19 +37,10 @@ HOURS_PER_MONTH = 730.0
 """As AWS reckons prices by the month."""
 
 
-def _name(name: str) -> str:
-    try:
-        return checked_name(name, "name")
-    except BadInput as error:
-        raise ValueError(str(error)) from None
-
-
 def _ipv4(address: str) -> str:
     return str(ipaddress.IPv4Address(address))
 
 
-Name = Annotated[str, AfterValidator(_name)]
-"""What becomes part of a tag, a path or a command."""
 HostName = Annotated[str, Field(pattern=r"^[A-Za-z0-9:_][A-Za-z0-9._:%@+-]{0,254}$")]
 """A name or address that ssh connects to, with a user before an @ at most; never an option."""
 

@@ -16,7 +16,6 @@ from itertools import pairwise
 from math import sqrt
 from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -68,6 +67,10 @@ _SCHEMA = {
 }
 
 
+_Place = tuple[str, int, int]
+"""One of several transfers in a direction: the direction, how many, and which."""
+
+
 def shares(files: Sequence[Path], server: str, workers: Sequence[str]) -> pl.DataFrame:
     """Return who got how much, by direction, numbers of simultaneous transfers and seniority.
 
@@ -90,7 +93,7 @@ def shares(files: Sequence[Path], server: str, workers: Sequence[str]) -> pl.Dat
     Raises:
         BadInput: a file is no packet capture.
     """
-    parts_of: defaultdict[_Place, list[_Part]] = defaultdict(list)
+    parts_of: defaultdict[_Place, list[tuple[int, float]]] = defaultdict(list)
     totals: defaultdict[tuple[_Place, int], list[int]] = defaultdict(lambda: [0, 0])
     for file in files:
         both_ways = _carried(file, server, workers)
@@ -101,10 +104,9 @@ def shares(files: Sequence[Path], server: str, workers: Sequence[str]) -> pl.Dat
             for inner, ordered in _stretches(carried):
                 flow_bytes = carried[np.array(ordered)[:, None], inner]
                 for place, slice_bytes in enumerate(flow_bytes):
-                    key = _Place(direction, len(ordered), place)
-                    parts_of[key].append(
-                        _Part(len(slice_bytes), slice_bytes.sum() / flow_bytes.sum())
-                    )
+                    key = direction, len(ordered), place
+                    share = slice_bytes.sum() / flow_bytes.sum()
+                    parts_of[key].append((len(slice_bytes), share))
                     for count in np.unique(opposite[inner]):
                         then = opposite[inner] == count
                         total = totals[key, int(count)]
@@ -117,27 +119,13 @@ def shares(files: Sequence[Path], server: str, workers: Sequence[str]) -> pl.Dat
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 
 
-class _Place(NamedTuple):
-    """One of several transfers in a direction."""
-
-    direction: str
-    flows: int
-    place: int
-
-
-class _Part(NamedTuple):
-    """What one place got of one stretch."""
-
-    slices: int
-    share: float
-
-
-def _log_share_sd(parts: Sequence[_Part]) -> float | None:
-    long = [part for part in parts if part.slices >= MIN_SLICES]
+def _log_share_sd(parts: Sequence[tuple[int, float]]) -> float | None:
+    """Return how shares of stretches scatter, by the slices of each."""
+    long = [part for part in parts if part[0] >= MIN_SLICES]
     if len(long) < 2:
         return None
-    logs = np.log([part.share for part in long])
-    weights = [part.slices for part in long]
+    weights, shares_of = zip(*long, strict=True)
+    logs = np.log(shares_of)
     variance = np.average((logs - np.average(logs, weights=weights)) ** 2, weights=weights)
     return float(np.sqrt(variance))
 

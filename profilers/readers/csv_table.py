@@ -7,7 +7,6 @@ is named by its line, not guessed at.
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -158,26 +157,18 @@ def _check_unambiguous(path: Path, names: Sequence[str], mapping: CsvMapping, fi
             )
 
 
-@dataclass(frozen=True)
-class _Check:
-    """Lines whose value in a column is wrong, and what is expected there."""
-
-    column: str
-    is_wrong: pl.Expr
-    expected: str
-
-
-def _checks(mapping: CsvMapping, names: Sequence[str]) -> Iterator[_Check]:
+def _checks(mapping: CsvMapping, names: Sequence[str]) -> Iterator[tuple[str, pl.Expr, str]]:
+    """Yield columns, whether a line's value there is wrong, and what is expected."""
     for source in mapping.sources():
         expected = f"text like {source.pattern!r}" if source.pattern else source.kind
         if source.words is not None:
             expected = f"one of {', '.join(source.words)}"
         name = str(source.column)
-        yield _Check(name, pl.col(name).is_not_null() & _converted(source).is_null(), expected)
+        yield name, pl.col(name).is_not_null() & _converted(source).is_null(), expected
     for name, (pattern, is_said) in _SAYS_ALL_REDUCE.items():
         if mapping.table == "allreduce" and name in names:
             is_wrong = pl.col(name).str.contains(pattern) != is_said
-            yield _Check(name, is_wrong, "what an all-reduce has")
+            yield name, is_wrong, "what an all-reduce has"
 
 
 def _check_values(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> None:
@@ -188,7 +179,10 @@ def _check_values(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> None:
         counted = cells.select(
             pl.len().alias("rows"),
             pl.sum_horizontal(texts).alias("bytes"),
-            *(pl.col(_LINE).filter(c.is_wrong).min().alias(f"{i}") for i, c in enumerate(checks)),
+            *(
+                pl.col(_LINE).filter(bad).min().alias(f"{i}")
+                for i, (_, bad, _) in enumerate(checks)
+            ),
         ).collect(engine="streaming")
     count, size = counted["rows"][0] * len(mapping.rows), counted["bytes"][0] * len(mapping.rows)
     if not count:
@@ -203,12 +197,12 @@ def _check_values(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> None:
     if not wrong:
         return
     line, i = min(wrong)
-    name = checks[i].column
+    name, _, expected = checks[i]
     with _refused(path, "not a whole CSV file"):
         cell = cells.filter(pl.col(_LINE) == line).select(name).collect(engine="streaming").item()
         place = _place(cells, line)
     raise BadInput(
-        f"{path} {place}, column {name!r}: expected {checks[i].expected}, found "
+        f"{path} {place}, column {name!r}: expected {expected}, found "
         f"{cell!r:.80}; mend the file, or say in the mapping which "
         "`pattern` the value has, or that this text is `missing`"
     )

@@ -154,10 +154,10 @@ def test_a_profile_may_be_a_file(tmp_path: Path, home: Path) -> None:
 
 def test_a_file_that_is_not_there_or_is_none_is_told(tmp_path: Path, home: Path) -> None:
     given = read_job(write_job(tmp_path, profile="nowhere.json"))
-    with pytest.raises(BadInput, match="expected the JSON of a models"):
+    with pytest.raises(BadInput, match=r"nowhere\.json does not exist"):
         read_performance(given, "emulated", home)
     (tmp_path / "nowhere.json").write_text("{}")
-    with pytest.raises(BadInput, match="layer_bytes: Field required"):
+    with pytest.raises(BadInput, match="layer_bytes, probability"):
         read_performance(given, "emulated", home)
 
 

@@ -52,12 +52,9 @@ def test_other_machines_are_another_host(file: Path) -> None:
     [
         ("node_types: [", " line 1: not valid YAML"),
         ("node_types: {a: {threads: 0}}", r": node_types\.a\.threads: "),
-        (TWO.replace("lab.xeon", "../xeon"), r".*name '\.\./xeon' cannot be part of a path"),
+        (TWO.replace("lab.xeon", "../xeon"), r".*\.\./xeon.*: string should match pattern"),
         (TWO.replace("10.0.0.1", "-oProxyCommand=reboot"), r": machines\[0\]\.address: "),
-        (
-            TWO + "interface: '-w/etc/passwd'",
-            ": interface: name '-w/etc/passwd' cannot be part of a path",
-        ),
+        (TWO + "interface: '-w/etc/passwd'", ": interface: string should match pattern"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(file: Path, content: str, said: str) -> None:
