@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from itertools import chain
-from typing import Protocol
 
 from forecasting.history_scope import (
     HostSelection,
@@ -86,29 +85,6 @@ class NamelessScenario:
 
 Asked = Curve | NamelessScenario
 """What forecasts are asked of."""
-
-
-class Scope(Protocol):
-    """Which runs forecasts may rest on, and which forecasts share a fit."""
-
-    @property
-    def backend(self) -> Backend:
-        """The backend that forecasts are about."""
-
-    @property
-    def host_id(self) -> str:
-        """The host that forecasts are about."""
-
-    def select(
-        self, system: System, asked: Asked, scenarios: Iterable[Scenario]
-    ) -> Mapping[Scenario, Matched]:
-        """Return what a system's forecast of each scenario that is asked about rests on."""
-
-    def fit_key(self, system: System, selected: SelectedRuns) -> Hashable:
-        """Return what is equal of forecasts of a system that share a fit."""
-
-    def merge(self, several: Iterable[SelectedRuns]) -> tuple[VisibleRun, ...]:
-        """Return the runs that one fit to several selections sees, the newest first."""
 
 
 @dataclass(frozen=True)
@@ -327,3 +303,7 @@ class RoundScope:
         if run_id not in self._visible:
             raise BadInput(f"run {run_id} has landed, but is not loaded; `stepcast load` says why")
         return self._visible[run_id]
+
+
+Scope = HistoryScope | RoundScope
+"""Which runs forecasts may rest on, and which forecasts share a fit."""

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any
 
 import polars as pl
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from threadpoolctl import threadpool_limits
 
 from forecasting.code import code_digest
@@ -202,15 +202,7 @@ def part_rows(folder: SweepFolder, part: Part) -> pl.DataFrame:
     """Return the rows of a part, in the order of scenarios, systems and days of prices."""
     grid = folder.grid(part.template)
     named = {} if grid.model is None else {"dnn": grid.template["dnn"]}
-    place = HostSelection(
-        **{
-            **folder.manifest["place"],
-            "elsewhere": tuple(
-                (name, (backend, host))
-                for name, (backend, host) in folder.manifest["place"]["elsewhere"]
-            ),
-        }
-    )
+    place = TypeAdapter(HostSelection).validate_python(folder.manifest["place"])
     systems = systems_named(folder.sweep.systems)
     curves: list[Curve | str] = [_curve(grid.fields(at)) for at in range(part.start, part.stop)]
     sound = [curve for curve in curves if isinstance(curve, Curve)]

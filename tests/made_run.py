@@ -1,10 +1,13 @@
 """A run that tests land: all of it that a test does not say is the same everywhere."""
 
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 import polars as pl
 
-from warehouse.records import Run
+from warehouse.ledger import FitRecord
+from warehouse.records import NodeGroup, Run, Scenario, Strategy, TrainingWorkload
+from warehouse.tables import SCHEMAS
 
 BEGAN = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -28,6 +31,48 @@ def made_run(run_id: str, probe: str, began: datetime = BEGAN, **changes: object
         "config": {},
     }
     return Run.model_validate(fields | changes)
+
+
+def made_fit(system: str, *run_ids: str, **changes: object) -> FitRecord:
+    """Return the record of a fit to these runs."""
+    fields: dict[str, object] = {
+        "system": system,
+        "model_version": "1",
+        "parameters": {},
+        "run_ids": run_ids,
+        "row_filter": "all",
+        "row_count": 2,
+        "data_hash": "abc",
+        "backend": "emulated",
+        "host_id": "host-1",
+        "code_version": "v1",
+        "created_at": BEGAN,
+    }
+    return FitRecord.model_validate(fields | changes)
+
+
+def worker_nodes(node_type: str, count: int = 1, **more: object) -> NodeGroup:
+    """Return equal nodes that train."""
+    fields = {"role": "worker", "node_type": node_type, "count": count}
+    return NodeGroup.model_validate(fields | more)
+
+
+def all_reduce(*nodes: NodeGroup, link_mbps: float | None = None, **workload: object) -> Scenario:
+    """Return training on all of these nodes: of PyTorch, unless `workload` says otherwise."""
+    load = {"dnn": "small_cnn", "framework": "pytorch", "image_size": 64, "batch_size": 8}
+    return Scenario(
+        workload=TrainingWorkload.model_validate(load | workload),
+        strategy=Strategy(kind="all_reduce", workers=sum(group.count for group in nodes)),
+        nodes=nodes,
+        link_mbps=link_mbps,
+    )
+
+
+def raw_table(name: str, columns: str, rows: Iterable[Sequence[object]]) -> pl.DataFrame:
+    """Return rows of a raw table: these of its columns, in the types that it gives them."""
+    types = pl.DataFrame(SCHEMAS[name].empty_table()).schema
+    names = columns.split()
+    return pl.DataFrame(list(rows), {each: types[each] for each in names}, orient="row")
 
 
 def judgement(**changes: object) -> pl.DataFrame:

@@ -8,7 +8,7 @@ import polars as pl
 from profilers.clusters import host_id
 from profilers.steady.host import instruction_sets
 from studies.curve import Curve
-from tests.made_run import made_run
+from tests.made_run import made_run, raw_table
 from tests.models.srift import study as srift
 from warehouse.landing import land
 from warehouse.records import Run, Scenario
@@ -48,12 +48,7 @@ def train(home: Path, host: str | None = None, worker: str = WORKER, slower: flo
             trained = _curve(dnn, worker).scenario(workers, "loopback")
             step_s = slower * (0.02 * workers + 8 * gflops / 20)
             rows = [("step_time_s", "s", place, step_s) for place in range(3)]
-            sample = pl.DataFrame(
-                rows,
-                ["metric", "unit", "window", "value"],
-                schema_overrides={"window": pl.Int16},
-                orient="row",
-            )
+            sample = raw_table("sample", "metric unit window value", rows)
             run = of_host("torch_throughput", f"{dnn}-{workers}-{worker}-{host}", {}, trained, host)
             land(home / "landing", run, trained, {"sample": sample})
 

@@ -350,9 +350,6 @@ def _put(fresh: Path, day: Path) -> None:
     remove(old)
 
 
-_State = tuple[tuple[str, int, int], ...]
-
-
 def kept_runs(folder: Path) -> list[Run]:
     """Return every whole run of a folder of landed runs or sets, by id.
 
@@ -399,5 +396,5 @@ def _opened(folder: Path) -> Sets:
 
 
 @lru_cache(maxsize=2)
-def _of_state(folder: Path, state: _State) -> Sets:
+def _of_state(folder: Path, state: tuple[tuple[str, int, int], ...]) -> Sets:
     return Sets(folder)

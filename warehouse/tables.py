@@ -122,8 +122,6 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
-_FEW_BYTES = 1 << 20
-"""Texts of a chunk that are not counted one by one: with them `TABLE_ROWS` are still few."""
 _PLAIN = "text, a number, a truth value or a time"
 _PLAIN_TYPES = (
     pa.types.is_string,
@@ -381,12 +379,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def _text_bytes(column: pa.DictionaryArray) -> int:
-    most = column.dictionary.nbytes * len(column)
-    if most <= _FEW_BYTES:
-        return int(most)
     lengths = pc.binary_length(column.dictionary)
-    if len(lengths) == 1:
-        return int(lengths[0].as_py()) * len(column)
     return int(pc.sum(pc.take(lengths, column.indices)).as_py() or 0)
 
 

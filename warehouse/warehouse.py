@@ -37,8 +37,6 @@ from warehouse.tables import SCHEMAS, one_line
 from warehouse.upkeep import bring_up_to_date, drop_spilled
 
 QUERIES = Path(__file__).parent / "queries"
-Interrupted = duckdb.InterruptException
-"""What a query raises whose connection was told to interrupt it."""
 ANSWERS = "answers"
 """The folder of a home with answers that are kept until runs are loaded."""
 _KEPT_ANSWERS = 8

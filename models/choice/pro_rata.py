@@ -48,15 +48,13 @@ def pro_rata(instances: Sequence[Instance]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=OFFERS, orient="row")
 
 
-CHOOSERS = ("forecast", "cheapest", "most powerful")
-"""Who chooses: a forecast; the lowest price an hour; the dearest device and as many as there are.
-The rules of thumb look at prices and the hourly limit alone."""
-
-
 def regrets(
     options: pl.DataFrame, minimize: Minimize, limits: Limits
 ) -> Mapping[str, tuple[str | None, float | None]]:
-    """Return what each of `CHOOSERS` takes, and by which share that is above the measured best.
+    """Return what each chooser takes, and by which share that is above the measured best.
+
+    They are `forecast`, `cheapest` (the lowest price an hour) and `most powerful` (the dearest
+    device, and as many as there are). The last two look at prices and the hourly limit alone.
 
     Args:
         options: node_type, devices, usd_per_hour, and predicted_s and measured_s of the job; what

@@ -34,7 +34,7 @@ from warehouse.records import BadInput, Record, Scenario
 
 # From one host to another: how much longer each kind of work takes there.
 #
-# A step on other hosts is a sum of terms (`models.predictddl.work.TERMS`). Here each term takes
+# A step on other hosts is a sum of terms (`models.predictddl.work.terms`). Here each term takes
 # `exp(d)` times as long, where nobody knows `d` before a step was measured here; what nodes can do
 # (probe `inventory`) has been taken into account already. So a step takes `exp(sum of w d)` times
 # as long, `w` being the part of each term in the step, and what is left is the network's own. Steps

@@ -31,7 +31,7 @@ Fitting = Callable[[TrainingSet], IntervalForecaster]
 
 @dataclass(frozen=True, eq=False)
 class LinearWork:
-    """Coefficients of `models.predictddl.work.TERMS`.
+    """Coefficients of `models.predictddl.work.terms`.
 
     Nodes of several groups wait for the slowest: of a mix, the group with the most seconds counts.
     """

@@ -35,22 +35,6 @@ _PARTS = frozenset({"input", "bias", "scale"})
 _TOGETHER = 16
 """From this batch on, or on several threads, PyTorch has oneDNN convolve single pixels of all
 images together; else it multiplies matrices image by image (`ConvParams::use_mkldnn`)."""
-TERMS = (
-    "dense",
-    "pointwise",
-    "repeated",
-    "depthwise",
-    "elements",
-    "convolved",
-    "normalized",
-    "parameters",
-    "nodes",
-    "start",
-    "exchange",
-    "exchanged_parameters",
-    "ranks",
-)
-"""Names of the terms: see `terms`."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +106,7 @@ class Work:
 def terms(
     work: Work, scenario: Scenario, group: NodeGroup, can: Capabilities, link_Bps: float
 ) -> Floats:
-    """Return the terms of a step on nodes of one group, seconds: [len(TERMS)].
+    """Return the terms of a step on nodes of one group, seconds: [terms].
 
     Convolutions of groups count as others: few networks have them, so that a term of their own
     would say what else these networks have.
@@ -149,11 +133,11 @@ def terms(
             batch * work.elements * _BYTES / can.results_Bps,
             batch * work.convolved * _BYTES / can.results_Bps,
             batch * work.normalized * _BYTES / can.results_Bps,
-            bytes_ / can.results_Bps,
+            bytes_ / can.results_Bps,  # of parameters
             1e-5 * work.nodes / can.cores,
-            1e-3 / can.cores,
+            1e-3 / can.cores,  # to start
             exchanged_s,
-            several * bytes_ / can.results_Bps,
+            several * bytes_ / can.results_Bps,  # of parameters that are exchanged
             1e-3 * (ranks - 1),
         ]
     )

@@ -18,6 +18,7 @@ from forecasting.history_scope import visible_runs
 from forecasting.inputs import systems_named
 from tests.forecasting.test_asked import async_curve, torch_curves
 from tests.forecasting.test_nearest import asynchronous, scenario
+from tests.made_run import raw_table
 from tests.my_history import of_host
 from warehouse.landing import land
 from warehouse.records import BadInput
@@ -123,8 +124,7 @@ def test_runs_that_corrected_before_are_seen_by_no_fit(warehouse: Warehouse) -> 
     before = visible_runs(warehouse)
     scenario = torch_curves(workers=[1])[0].scenarios("emulated")[0]
     run = of_host("torch_throughput", "corrects", {}, scenario, before[0].host_id, "calibrate.1")
-    sample = {"metric": ["step_time_s"], "unit": ["s"], "window": [None], "value": [0.25]}
-    frame = pl.DataFrame(sample).with_columns(pl.col("window").cast(pl.Int16))
-    land(warehouse.landing, run, scenario, {"sample": frame})
+    sample = raw_table("sample", "metric unit window value", [("step_time_s", "s", None, 0.25)])
+    land(warehouse.landing, run, scenario, {"sample": sample})
     assert warehouse.load().loaded == ("corrects",)
     assert visible_runs(warehouse) == before

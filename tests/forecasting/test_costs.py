@@ -7,6 +7,7 @@ import pytest
 
 from forecasting.costs import cost_of, usd_per_million_samples
 from models.choice.offers import preferred_prices
+from tests.made_run import all_reduce, worker_nodes
 from warehouse.records import NodeGroup, Price, Scenario, Strategy, TrainingWorkload
 
 OBSERVED = {
@@ -40,13 +41,9 @@ def servers() -> Scenario:
 
 def rings() -> Scenario:
     """Return an all-reduce of one node of 8 and two of 4 samples a device, two devices each."""
-    return Scenario(
-        workload=TrainingWorkload(dnn="cnn", framework="pytorch", image_size=32, batch_size=8),
-        strategy=Strategy(kind="all_reduce", workers=3, devices_per_node=2),
-        nodes=(
-            NodeGroup(role="worker", node_type="fast", count=1),
-            NodeGroup(role="worker", node_type="small", count=2, batch_size=4),
-        ),
+    alone = all_reduce(worker_nodes("fast"), worker_nodes("small", 2, batch_size=4))
+    return alone.model_copy(
+        update={"strategy": alone.strategy.model_copy(update={"devices_per_node": 2})}
     )
 
 

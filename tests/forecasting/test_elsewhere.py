@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from forecasting import fits
@@ -19,6 +18,7 @@ from studies.messages import Progress
 from studies.rounds import Round, open_round
 from studies.study import read_study
 from tests import my_history
+from tests.made_run import raw_table
 from tests.my_history import WORKER, of_host
 from warehouse.landing import land, landed_runs
 from warehouse.records import BadInput
@@ -60,10 +60,10 @@ def take_inventory(
     """Land an inventory of a node type on a host that is so fast."""
     rates = {"dense_flops": 1e10, "depthwise_flops": 1e9, "memory_Bps": 1e9, "disk_Bps": 1e8}
     rows = [(f"inventory_{name}", name[-3:], 0, speed * rate) for name, rate in rates.items()]
-    schema = {"metric": pl.String, "unit": pl.String, "window": pl.Int16, "value": pl.Float64}
+    sample = raw_table("sample", "metric unit window value", rows)
     name = f"inventory-{study}-{host}-{worker}"
     run = of_host("inventory", name, {"worker": worker}, None, host, study)
-    land(home / "landing", run, None, {"sample": pl.DataFrame(rows, schema, orient="row")})
+    land(home / "landing", run, None, {"sample": sample})
     Warehouse(home).load()
 
 

@@ -15,27 +15,20 @@ from forecasting.nearest import (
     format_amount,
     judged_range,
 )
+from tests.made_run import all_reduce, worker_nodes
 from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
 
 
 def scenario(
     workers: int = 2,
     *,
-    dnn: str = "resnet18",
-    batch_size: int = 8,
-    image_size: int = 64,
     worker: str = "emu.avx2.s15",
     link_mbps: float | None = 500,
+    **load: object,
 ) -> Scenario:
     """Return an all-reduce of PyTorch."""
-    return Scenario(
-        workload=TrainingWorkload(
-            dnn=dnn, framework="pytorch", image_size=image_size, batch_size=batch_size
-        ),
-        strategy=Strategy(kind="all_reduce", workers=workers),
-        nodes=(NodeGroup(role="worker", node_type=worker, count=workers),),
-        link_mbps=link_mbps,
-    )
+    nodes = worker_nodes(worker, workers)
+    return all_reduce(nodes, link_mbps=link_mbps, **{"dnn": "resnet18", **load})
 
 
 def asynchronous(servers: int = 1, cross_traffic: float | None = None) -> Scenario:

@@ -20,6 +20,7 @@ from studies.messages import Progress
 from studies.rounds import Round, open_round
 from studies.study import read_study
 from tests import my_history
+from tests.made_run import raw_table
 from tests.models.gpu_step.public import PUBLIC, made_up_steps, public_tables
 from warehouse.landing import land, landed_runs
 from warehouse.records import BadInput
@@ -85,16 +86,12 @@ def measure(home: Path, round_: Round, slower: float = 1.25) -> None:
     for place, need in enumerate(round_.missing):
         step_s = slower * values[need.scenario.scenario_id]
         rows = [("step_time_s", "s", window, step_s) for window in range(3)]
-        schema = {"metric": pl.String, "unit": pl.String, "window": pl.Int16, "value": pl.Float64}
+        sample = raw_table("sample", "metric unit window value", rows)
         run = my_history.of_host(need.probe, f"step-{place}", {}, need.scenario, THERE, "gpus")
         later = {"purpose": "measurement", "started_at": run.started_at + timedelta(days=9000)}
         later["ended_at"] = later["started_at"]
-        land(
-            home / "landing",
-            run.model_copy(update=later),
-            need.scenario,
-            {"sample": pl.DataFrame(rows, schema, orient="row")},
-        )
+        run = run.model_copy(update=later)
+        land(home / "landing", run, need.scenario, {"sample": sample})
     Warehouse(home).load()
 
 

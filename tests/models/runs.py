@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
+from tests.made_run import raw_table
 from tests.models.async_sgd.frames import RUN_ID, Tables
 from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
 
@@ -42,20 +43,18 @@ def scenario(
 def run_tables(profiled: Scenario | None = None) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return tables run and scenario of one profile run, of two links runs and of another run."""
     profiled = profiled or scenario()
-    runs = pl.DataFrame(
+    runs = raw_table(
+        "run",
+        "run_id scenario_id status config",
         [
             (RUN_ID, profiled.scenario_id, "ok", "{}"),
             ("other", None, "failed", "{}"),
             ("links-1", None, "ok", json.dumps({"link_mbps": profiled.link_mbps})),
             ("links-2", None, "ok", json.dumps({"link_mbps": OTHER_LINK_MBPS})),
         ],
-        schema=["run_id", "scenario_id", "status", "config"],
-        orient="row",
     )
-    scenarios = pl.DataFrame(
-        {"scenario_id": [profiled.scenario_id], "canonical": [profiled.canonical_json()]}
-    )
-    return runs, scenarios
+    known = (profiled.scenario_id, profiled.canonical_json())
+    return runs, raw_table("scenario", "scenario_id canonical", [known])
 
 
 def samples(metrics: Mapping[str, Sequence[float | None]], run_id: str = RUN_ID) -> pl.DataFrame:
@@ -65,14 +64,7 @@ def samples(metrics: Mapping[str, Sequence[float | None]], run_id: str = RUN_ID)
         for metric, values in metrics.items()
         for index, value in enumerate(values)
     ]
-    schema = {
-        "run_id": pl.String,
-        "metric": pl.String,
-        "unit": pl.String,
-        "window": pl.Int16,
-        "value": pl.Float64,
-    }
-    return pl.DataFrame(rows, schema=schema, orient="row")
+    return raw_table("sample", "run_id metric unit window value", rows)
 
 
 def links(
@@ -89,8 +81,7 @@ def links(
         for trial, speeds in enumerate(trials)
         for speed_Bps in speeds
     ]
-    columns = ["run_id", "direction", "flows", "trial", "bandwidth_Bps"]
-    return pl.DataFrame(rows, schema=columns, orient="row")
+    return raw_table("link", "run_id direction flows trial bandwidth_Bps", rows)
 
 
 def raw_tables(

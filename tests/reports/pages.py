@@ -15,17 +15,27 @@ def headings(html: str) -> list[str]:
     return re.findall(r"<h[23]>(.*?)</h[23]>", html)
 
 
-class Balanced(HTMLParser):
-    """Keeps the elements that are open."""
+NO_CLOSING = {"meta", "br", "img", "link", "wbr"}
 
-    def __init__(self, html: str) -> None:
+
+class Page(HTMLParser):
+    """Keeps the attributes of every element, the text, and which elements are open."""
+
+    def __init__(self, text: str) -> None:
         super().__init__()
+        self.attributes: list[tuple[str, str, str]] = []
         self.open: list[str] = []
-        self.feed(html)
+        self.text = ""
+        self.feed(text)
+        self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag != "wbr":
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in NO_CLOSING:
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data

@@ -12,7 +12,7 @@ from reports.html import (
 )
 from reports.wording import interval, number
 from studies.messages import count
-from tests.reports.pages import Balanced, cells
+from tests.reports.pages import Page, cells
 
 
 def test_a_long_table_counts_what_it_leaves_out() -> None:
@@ -48,7 +48,7 @@ def test_what_has_no_heading_is_refused() -> None:
 def test_links_lead_into_what_is_folded() -> None:
     sections = group_sections({"": PARTS})
     html = contents_list(sections) + fold_sections(sections)
-    assert Balanced(html).open == []
+    assert Page(html).open == []
     for section in sections:
         assert f'<a href="#{section.key}">' in html
         assert f'</summary><div id="{section.key}">' in html

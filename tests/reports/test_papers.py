@@ -13,21 +13,14 @@ from forecasting.findings.papers import PAPERS, PaperEvaluation, evaluate_papers
 from reports import papers
 from reports.marks import draw
 from studies.rounds import Round
-from tests.reports.pages import Balanced, cells, headings
+from tests.reports.pages import Page, cells, headings
 from tests.synthetic import STUDY
 from warehouse.warehouse import Warehouse
 
+LARGEST = ("section 4.2, Fig. 14", "largest error", "other DNNs", "at_most", 10, "percent")
 PRINTED = pl.DataFrame(
     [
-        (
-            "async_sgd",
-            "section 4.2, Fig. 14",
-            "largest error",
-            "other DNNs",
-            "at_most",
-            10,
-            "percent",
-        ),
+        ("async_sgd", *LARGEST),
         ("async_sgd", "section 4.5", "time to measure", None, None, 581, "s"),
         ("srift", "section 5.3, Fig. 7", "90th percentile", None, None, 13.5, "percent"),
     ],
@@ -66,7 +59,7 @@ def test_a_figure_has_a_table_a_picture_and_what_was_printed() -> None:
     ]
     assert cells(printed)[1:] == [["section 4.2, Fig. 14", "largest error", "other DNNs", "≤ 10 %"]]
     assert html.count('<svg role="img"') == 1
-    assert Balanced(html).open == []
+    assert Page(html).open == []
     bare = PaperFigure("Errors", "", lambda _: ROWS, Mark("step", "workers", ("seconds",)), ())
     assert cells(papers.section(bare, ROWS, PRINTED)) == []
 

@@ -5,7 +5,6 @@ import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -19,33 +18,8 @@ from forecasting.results import JUDGED, summary, titles
 from reports import report
 from reports.report import errors_plot, left_out_lines, sealed_sentence
 from studies.rounds import Round
-from tests.reports.pages import cells
+from tests.reports.pages import Page, cells
 from tests.synthetic import STUDY, PaperProbes
-
-NO_CLOSING = {"meta", "br", "img", "link", "wbr"}
-
-
-class Page(HTMLParser):
-    """Keeps the attributes of every element, the text, and which elements are open."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.attributes: list[tuple[str, str, str]] = []
-        self.open: list[str] = []
-        self.text = ""
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-        if tag not in NO_CLOSING:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
 
 
 def results(round_: Round, **changes: object) -> pl.DataFrame:

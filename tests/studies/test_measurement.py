@@ -135,6 +135,3 @@ def test_an_interrupt_leaves_whole_runs_only(
         measure(now(study_file, landing), landing, Progress())
     (run,) = landed_runs(landing)
     assert [path.name for path in landing.iterdir()] == [run.run_id]
-
-
-WAIT_S = 30.0

@@ -1,8 +1,10 @@
 """Builders of landed runs, fits and predictions with figures a reader can check by hand."""
 
+import resource
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -10,9 +12,11 @@ from pathlib import Path
 
 import duckdb
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from tests.made_run import made_run
+from tests.made_run import made_fit, made_run
 from warehouse.landing import land
 from warehouse.ledger import FitRecord
 from warehouse.publication import ensure_warehouse
@@ -25,6 +29,7 @@ from warehouse.records import (
     Strategy,
     TrainingWorkload,
 )
+from warehouse.tables import SCHEMAS
 from warehouse.warehouse import Warehouse, read_only
 
 METRIC = "throughput_steps_per_s"
@@ -108,41 +113,22 @@ class Maker:
         host_id: str = "host-1",
     ) -> Path:
         """Land a measurement run with one throughput sample per window."""
-        run = self.run(
-            run_id,
-            scenario,
-            "measurement",
-            repeat=repeat,
-            minute=minute,
-            study=study,
-            host_id=host_id,
-        )
-        windows = list(range(1, len(values) + 1))
-        count = len(windows)
-        sample = {
-            "metric": [METRIC] * count
-            + ["idle_cpu_fraction"] * count
-            + ["stolen_cpu_fraction"] * count,
-            "unit": ["1/s"] * count + ["1"] * 2 * count,
-            "window": windows * 3,
-            "value": [*values, *[idle] * count, *[stolen] * count],
-        }
+        where = {"study": study, "host_id": host_id}
+        run = self.run(run_id, scenario, "measurement", repeat=repeat, minute=minute, **where)
+        sample = [
+            {"metric": metric, "unit": unit, "window": window, "value": value}
+            for window, throughput in enumerate(values, start=1)
+            for metric, unit, value in (
+                (METRIC, "1/s", throughput),
+                ("idle_cpu_fraction", "1", idle),
+                ("stolen_cpu_fraction", "1", stolen),
+            )
+        ]
         return self.land(run, scenario, {"sample": pl.DataFrame(sample)})
 
     def fit(self, *run_ids: str, system: str = "async_sgd") -> FitRecord:
-        return FitRecord(
-            system=system,
-            model_version="1",
-            parameters={"client_gap_s": 0.015},
-            run_ids=run_ids,
-            row_filter="traced steps",
-            row_count=2,
-            data_hash="abc",
-            backend="emulated",
-            host_id="host-1",
-            code_version="v1",
-            created_at=at(1),
-        )
+        parameters = {"client_gap_s": 0.015}
+        return made_fit(system, *run_ids, parameters=parameters, created_at=at(1))
 
     def prediction(
         self,
@@ -173,6 +159,38 @@ class Maker:
             code_version="v1",
             made_at=at(minute),
         )
+
+    def forecast(
+        self, values: Mapping[int, float], *, system: str = "async_sgd", **given: str
+    ) -> FitRecord:
+        """Record a fit to run `p1`, and its forecasts by the number of workers."""
+        fit = self.fit("p1", system=system)
+        self.warehouse.record_fit(fit)
+        self.warehouse.record_predictions(
+            [
+                self.prediction(fit, self.scenario(workers), value).model_copy(update=given)
+                for workers, value in values.items()
+            ]
+        )
+        return fit
+
+
+def rewrite(folder: Path, table: str, **changes: object) -> None:
+    """Write a table of a landed run with other values; one that it lacks gets a row of them."""
+    file = folder / f"{table}.parquet"
+    rows = pq.read_table(file).to_pylist() if file.exists() else [{"run_id": folder.name}]
+    pq.write_table(pa.Table.from_pylist([row | changes for row in rows], SCHEMAS[table]), file)
+
+
+@contextmanager
+def limited(size_bytes: int) -> Iterator[None]:
+    """Let no file of this process grow beyond a size, as on a full disk."""
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, usual[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
 
 
 @pytest.fixture(autouse=True)
@@ -238,13 +256,23 @@ def dead_pid() -> int:
     return ended.pid
 
 
-def fill(make: Maker) -> None:
-    """Land, fit, predict and measure once each."""
+def fill_fitted(make: Maker) -> None:
+    """Land a profile of one worker, `p1`, and fit to it."""
     make.profile("p1", make.scenario(1))
     make.warehouse.load()
-    fit = make.fit("p1")
-    make.warehouse.record_fit(fit)
-    make.warehouse.record_predictions([make.prediction(fit, make.scenario(2), 2.0)])
+    make.warehouse.record_fit(make.fit("p1"))
+
+
+@pytest.fixture
+def fitted(built: Built, fresh: Maker) -> Maker:
+    """Return a maker whose warehouse holds a profile of one worker and its fit."""
+    return built(fill_fitted, fresh.home)
+
+
+def fill(make: Maker) -> None:
+    """Land, fit, predict and measure once each."""
+    fill_fitted(make)
+    make.forecast({2: 2.0})
     make.measure("m1", make.scenario(2), [2.0, 2.2], minute=5)
     make.warehouse.load()
 

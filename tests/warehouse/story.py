@@ -7,12 +7,20 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from tests.made_run import raw_table
 from tests.warehouse.conftest import at
 from warehouse.records import Price, Recommendation
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
 
+SAMPLE = "metric unit window value"
+LINK = "direction flows flow trial seconds bytes bandwidth_Bps retransmits"
+SOURCE = "format file_name sha256 source licence imported_at"
+JUDGEMENT = (
+    "node_type metric unit value expected change_percent robust_z earlier_n outcome alarm "
+    "confirmed watched confirmed_by"
+)
 WATCHING = "watch.emu.avx2.1c"
 # One worker at 3.06 and a server at 0.6 US dollars per hour.
 PRICES = {"emu.avx2.1c": 3.06, "emu.server": 0.6}
@@ -22,9 +30,7 @@ def tell(make: "Maker") -> None:
     """Fill a warehouse: profiles, a fit, a prediction of two workers that is judged, and more."""
     _profiles(make)
     make.warehouse.load()
-    fit = make.fit("p1")
-    make.warehouse.record_fit(fit)
-    make.warehouse.record_predictions([make.prediction(fit, make.scenario(2), 3.0)])
+    make.forecast({2: 3.0})
     _publish(make)
     _recommend(make)
     make.measure("m1", make.scenario(1), [1.2, 1.4], minute=5)
@@ -46,26 +52,33 @@ def _publish(make: "Maker") -> None:
 
 def _profiles(make: "Maker") -> None:
     scenario = make.scenario(1)
-    operations = {
-        "operation": [0, 1, 2],
-        "name": ["a", "b", "c"],
-        "type": ["Conv2D", "Relu", "Conv2D"],
-        "resource": ["worker"] * 3,
-        "input_bytes": [4096, 1024, 4096],
-        "device": ["host"] * 3,
-    }
-    durations = {"step": [0, 0, 0, 1, 1, 1], "operation": [0, 1, 2] * 2}
-    timing = durations | {"start_us": [0, 40, 50] * 2, "duration_us": [40, 10, 50, 60, 10, 30]}
-    sample = pl.DataFrame({"metric": ["step_time_s"], "unit": ["s"], "value": [0.0002]})
+    operations = raw_table(
+        "operation",
+        "operation name type resource input_bytes device",
+        [
+            (0, "a", "Conv2D", "worker", 4096, "host"),
+            (1, "b", "Relu", "worker", 1024, "host"),
+            (2, "c", "Conv2D", "worker", 4096, "host"),
+        ],
+    )
+    durations_us = [(40, 10, 50), (60, 10, 30)]
+    timing = [
+        (step, operation, (0, 40, 50)[operation], duration_us)
+        for step, each in enumerate(durations_us)
+        for operation, duration_us in enumerate(each)
+    ]
     tables = {
-        "operation": pl.DataFrame(operations),
-        "timing": pl.DataFrame(timing),
-        "sample": sample.with_columns(window=pl.lit(None, pl.Int16)),
+        "operation": operations,
+        "timing": raw_table("timing", "step operation start_us duration_us", timing),
+        "sample": raw_table("sample", SAMPLE, [("step_time_s", "s", None, 0.0002)]),
     }
     make.land(make.run("p1", scenario, "profile"), scenario, tables)
-    means = {"operation": [0, 1, 2], "steps": [100] * 3, "mean_us": [80.0, 20.0, 100.0]}
-    others = {name: [9.0] * 3 for name in ("median_us", "sd_us", "min_us", "p95_us")}
-    times = {"operation": pl.DataFrame(operations), "operation_time": pl.DataFrame(means | others)}
+    means = [(place, 100, mean_us, *[9.0] * 4) for place, mean_us in enumerate((80.0, 20.0, 100.0))]
+    statistics = "operation steps mean_us median_us sd_us min_us p95_us"
+    times = {
+        "operation": operations,
+        "operation_time": raw_table("operation_time", statistics, means),
+    }
     vgg = make.scenario(1, dnn="vgg11")
     make.land(make.run("p2", vgg, "profile"), vgg, times)
     make.land(make.run("links", None, "profile"), None, {"link": _links()})
@@ -85,11 +98,7 @@ def capture(make: "Maker") -> None:
     """
     loopback = {"backend": "loopback"}
     config = {"config": {"link_mbps": 150.0}}
-    link = pl.DataFrame(
-        [("downlink", 1, 0, 0, 1.0, 10**6, 1e6)],
-        schema=["direction", "flows", "flow", "trial", "seconds", "bytes", "bandwidth_Bps"],
-        orient="row",
-    )
+    link = raw_table("link", LINK, [("downlink", 1, 0, 0, 1.0, 10**6, 1e6, None)])
     probed = make.run("seen_link", None, "profile").model_copy(update={**loopback, **config})
     make.land(probed, None, {"link": link})
     scenario = make.scenario(1, dnn="alexnet")
@@ -110,52 +119,38 @@ def _captured() -> dict[str, pl.DataFrame]:
         (0, 0, "downlink", "worker", "SETTINGS", 0, began_us, 6, 2**23),
         (0, 0, "downlink", "server", "SETTINGS", 0, began_us, 6, 2**24),
     ]
-    names = {
-        "operation": ["operation", "name", "type", "resource", "server", "size_bytes"],
-        "timing": ["step", "operation", "start_us", "duration_us"],
-        "step": ["worker", "step", "traced", "start_us", "end_us"],
-        "stream": [
-            *["step", "direction", "worker", "server", "stream", "operation"],
-            *["size_bytes", "first_us", "last_us", "segments"],
-        ],
-        "http2_frame": [
-            *["worker", "server", "direction", "sender", "type", "stream"],
-            *["time_us", "length_bytes", "value"],
-        ],
-        "sample": ["metric", "unit", "value"],
+    operations = [
+        *((i, f"read{i}", "Recv", "downlink", 0, size) for i, _, size, *_ in rows),
+        (3, "update", "ApplyGradientDescent", "ps", 0, None),
+    ]
+    steps = [(0, 0, True, began_us, began_us + 2000), (0, 0, False, 0, 9)]
+    timing.append((0, 3, 1500, 30))
+    tables: dict[str, tuple[str, Sequence[tuple[object, ...]]]] = {
+        "operation": ("operation name type resource server size_bytes", operations),
+        "timing": ("step operation start_us duration_us", timing),
+        "step": ("worker step traced start_us end_us", steps),
+        "stream": (
+            "step direction worker server stream operation size_bytes first_us last_us segments",
+            streams,
+        ),
+        "http2_frame": (
+            "worker server direction sender type stream time_us length_bytes value",
+            frames,
+        ),
+        "sample": (SAMPLE, [("server_cpu_s_per_step", "s", None, 0.00093)]),
     }
-    tables: dict[str, Sequence[tuple[object, ...]]] = {
-        "operation": [
-            *[(i, f"read{i}", "Recv", "downlink", 0, size) for i, _, size, *_ in rows],
-            (3, "update", "ApplyGradientDescent", "ps", 0, None),
-        ],
-        "timing": [*timing, (0, 3, 1500, 30)],
-        "step": [(0, 0, True, began_us, began_us + 2000), (0, 0, False, 0, 9)],
-        "stream": streams,
-        "http2_frame": frames,
-        "sample": [("server_cpu_s_per_step", "s", 0.00093)],
-    }
-    return {
-        name: pl.DataFrame(table, schema=names[name], orient="row")
-        for name, table in tables.items()
-    }
+    return {name: raw_table(name, *columns_and_rows) for name, columns_and_rows in tables.items()}
 
 
 def _links() -> pl.DataFrame:
     """Two trials of two flows: 6 and 2, then 5 and 3 million bytes per step_s."""
-    speeds = [6e6, 2e6, 5e6, 3e6]
-    return pl.DataFrame(
-        {
-            "direction": ["uplink"] * 4,
-            "flows": [2] * 4,
-            "flow": [0, 1, 0, 1],
-            "trial": [0, 0, 1, 1],
-            "seconds": [1.0] * 4,
-            "bytes": [int(speed) for speed in speeds],
-            "bandwidth_Bps": speeds,
-            "retransmits": [1, 2, 3, 4],
-        }
-    )
+    rows = [
+        ("uplink", 2, 0, 0, 1.0, 6_000_000, 6e6, 1),
+        ("uplink", 2, 1, 0, 1.0, 2_000_000, 2e6, 2),
+        ("uplink", 2, 0, 1, 1.0, 5_000_000, 5e6, 3),
+        ("uplink", 2, 1, 1, 1.0, 3_000_000, 3e6, 4),
+    ]
+    return raw_table("link", LINK, rows)
 
 
 def _prices() -> pl.DataFrame:
@@ -164,28 +159,22 @@ def _prices() -> pl.DataFrame:
         for node_type, newest in PRICES.items()
         for minute, price in ((0, newest * 2), (60, newest))
     ]
-    names = ["provider", "node_type", "region", "market", "usd_per_hour", "observed_at", "source"]
-    return pl.DataFrame(rows, schema=names, orient="row")
+    columns = "provider node_type region market usd_per_hour observed_at source"
+    return raw_table("price", columns, rows)
 
 
 def _imported() -> dict[str, pl.DataFrame]:
-    source = {
-        "format": ["csv"],
-        "file_name": ["steps.csv"],
-        "sha256": ["0" * 64],
-        "source": ["somebody"],
-        "licence": ["CC-BY-4.0"],
-        "imported_at": [at(0)],
+    source = ("csv", "steps.csv", "0" * 64, "somebody", "CC-BY-4.0", at(0))
+    external = [
+        (row, '{"dnn": "vgg11"}', "step_time_s", "s", value, row)
+        for row, value in enumerate((0.5, None), start=1)
+    ]
+    return {
+        "source": raw_table(
+            "source", "format file_name sha256 source licence imported_at", [source]
+        ),
+        "external": raw_table("external", "row_number subject metric unit value repeat", external),
     }
-    external = {
-        "row_number": [1, 2],
-        "subject": ['{"dnn": "vgg11"}'] * 2,
-        "metric": ["step_time_s"] * 2,
-        "unit": ["s"] * 2,
-        "value": [0.5, None],
-        "repeat": [1, 2],
-    }
-    return {"source": pl.DataFrame(source), "external": pl.DataFrame(external)}
 
 
 def _watch(make: "Maker") -> None:
@@ -197,25 +186,22 @@ def _watch(make: "Maker") -> None:
     make.land(visit.model_copy(update={"probe": "links"}), None)
     for minute, step_s, confirmed_by in ((21, 0.2, None), (32, 0.3, "watch-31")):
         is_slow = confirmed_by is not None
-        rows = {
-            "node_type": ["emu.avx2.1c"] * 3,
-            "metric": ["watch_step_time_s", "watch_step_cpu_s", "watch_memory_Bps"],
-            "unit": ["s", "s", "B/s"],
-            "value": [step_s, step_s, 5e9],
-            "expected": [0.2, 0.2, None],
-            "change_percent": [500 * (step_s - 0.2), 400 * (step_s - 0.2), None],
-            "robust_z": [100 * (step_s - 0.2), 90 * (step_s - 0.2), None],
-            "earlier_n": [6, 6, 2],
-            "outcome": ["slower" if is_slow else "same"] * 2 + ["too_few"],
-            "alarm": [is_slow, is_slow, False],
-            "confirmed": [is_slow or None, False if is_slow else None, None],
-            "watched": ["watch-30" if is_slow else "watch-20"] * 3,
-            "confirmed_by": [confirmed_by] * 3,
-        }
+        slower = step_s - 0.2
+        outcome = "slower" if is_slow else "same"
+        of = ("watch-30" if is_slow else "watch-20", confirmed_by)
+        rows = [
+            ("time_s", "s", step_s, 0.2, 500 * slower, 100 * slower, 6, outcome, is_slow),
+            ("cpu_s", "s", step_s, 0.2, 400 * slower, 90 * slower, 6, outcome, is_slow),
+        ]
+        judged = [
+            ("emu.avx2.1c", f"watch_step_{metric}", *row, confirmed if is_slow else None, *of)
+            for (metric, *row), confirmed in zip(rows, (True, False), strict=True)
+        ]
+        few = ("watch_memory_Bps", "B/s", 5e9, None, None, None, 2, "too_few", False, None)
+        judged.append(("emu.avx2.1c", *few, *of))
         judge = make.run(f"judge-{minute}", None, "profile", minute=minute, study=WATCHING)
         judge = judge.model_copy(update={"probe": "drift"})
-        schema = {"confirmed": pl.Boolean, "confirmed_by": pl.String}
-        make.land(judge, None, {"judgement": pl.DataFrame(rows, schema_overrides=schema)})
+        make.land(judge, None, {"judgement": raw_table("judgement", JUDGEMENT, judged)})
 
 
 def _rent(make: "Maker") -> None:

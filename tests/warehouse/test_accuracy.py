@@ -12,19 +12,7 @@ from warehouse.landed_files import seal
 from warehouse.records import BadInput, Scenario
 
 if TYPE_CHECKING:
-    from tests.warehouse.conftest import Built, Maker
-
-
-def fill_profiled(make: "Maker") -> None:
-    make.profile("p1", make.scenario(1))
-    make.warehouse.load()
-    make.warehouse.record_fit(make.fit("p1"))
-
-
-@pytest.fixture
-def profiled(built: "Built", fresh: "Maker") -> "Maker":
-    """Return a maker whose warehouse holds the profile `p1` of one worker, and its fit."""
-    return built(fill_profiled, fresh.home)
+    from tests.warehouse.conftest import Maker
 
 
 def judged(make: "Maker") -> list[dict[str, object]]:
@@ -32,12 +20,12 @@ def judged(make: "Maker") -> list[dict[str, object]]:
     return make.warehouse.accuracy().sort("made_at", "system").to_dicts()
 
 
-def test_a_prediction_is_judged_by_the_run_after_it(profiled: "Maker") -> None:
-    scenario = profiled.scenario(2)
-    prediction = profiled.prediction(profiled.fit("p1"), scenario, 2.0, minute=2, low=1.8, high=2.2)
-    profiled.warehouse.record_predictions([prediction])
-    profiled.measure("m1", scenario, [2.4, 2.6], minute=5)
-    (row,) = judged(profiled)
+def test_a_prediction_is_judged_by_the_run_after_it(fitted: "Maker") -> None:
+    scenario = fitted.scenario(2)
+    prediction = fitted.prediction(fitted.fit("p1"), scenario, 2.0, minute=2, low=1.8, high=2.2)
+    fitted.warehouse.record_predictions([prediction])
+    fitted.measure("m1", scenario, [2.4, 2.6], minute=5)
+    (row,) = judged(fitted)
     assert row["system"] == "async_sgd"
     assert row["label"] == scenario.label
     assert (row["predicted"], row["low"], row["high"]) == (2.0, 1.8, 2.2)
@@ -50,99 +38,97 @@ def test_a_prediction_is_judged_by_the_run_after_it(profiled: "Maker") -> None:
 
 
 def test_a_prediction_after_the_load_is_not_judged_whatever_its_clock_says(
-    profiled: "Maker",
+    fitted: "Maker",
 ) -> None:
-    scenario = profiled.scenario(2)
-    profiled.measure("m1", scenario, [2.5], minute=5)
-    profiled.warehouse.load()
-    fit = profiled.fit("p1")
+    scenario = fitted.scenario(2)
+    fitted.measure("m1", scenario, [2.5], minute=5)
+    fitted.warehouse.load()
+    fit = fitted.fit("p1")
     late = [
-        profiled.prediction(fit, scenario, 2.0 + minute, minute=minute, repeat=minute)
+        fitted.prediction(fit, scenario, 2.0 + minute, minute=minute, repeat=minute)
         for minute in (1, 6)
     ]
-    profiled.warehouse.record_predictions(late)
-    assert judged(profiled) == []
+    fitted.warehouse.record_predictions(late)
+    assert judged(fitted) == []
 
 
 def test_a_prediction_before_the_load_is_judged_whatever_its_clock_says(
-    profiled: "Maker",
+    fitted: "Maker",
 ) -> None:
-    scenario = profiled.scenario(2)
-    prediction = profiled.prediction(profiled.fit("p1"), scenario, 2.0, minute=90)
-    profiled.measure("m1", scenario, [2.5], minute=5)
-    profiled.warehouse.record_predictions([prediction])
-    assert [row["predicted"] for row in judged(profiled)] == [2.0]
+    scenario = fitted.scenario(2)
+    prediction = fitted.prediction(fitted.fit("p1"), scenario, 2.0, minute=90)
+    fitted.measure("m1", scenario, [2.5], minute=5)
+    fitted.warehouse.record_predictions([prediction])
+    assert [row["predicted"] for row in judged(fitted)] == [2.0]
 
 
-def test_a_run_that_is_loaded_again_keeps_its_place(profiled: "Maker") -> None:
-    scenario, fit = profiled.scenario(2), profiled.fit("p1")
-    profiled.warehouse.record_predictions([profiled.prediction(fit, scenario, 2.0)])
-    folder = profiled.measure("m1", scenario, [2.5], minute=5)
-    profiled.warehouse.load()
-    late = profiled.prediction(fit, scenario, 2.5, minute=2, repeat=2)
-    profiled.warehouse.record_predictions([late])
+def test_a_run_that_is_loaded_again_keeps_its_place(fitted: "Maker") -> None:
+    scenario, fit = fitted.scenario(2), fitted.fit("p1")
+    fitted.forecast({2: 2.0})
+    folder = fitted.measure("m1", scenario, [2.5], minute=5)
+    fitted.warehouse.load()
+    late = fitted.prediction(fit, scenario, 2.5, minute=2, repeat=2)
+    fitted.warehouse.record_predictions([late])
     sample = folder / "sample.parquet"
     pl.read_parquet(sample).write_parquet(sample, compression="gzip")
     seal(folder)
-    assert profiled.warehouse.load().loaded == ("m1",)
-    assert [row["predicted"] for row in judged(profiled)] == [2.0]
+    assert fitted.warehouse.load().loaded == ("m1",)
+    assert [row["predicted"] for row in judged(fitted)] == [2.0]
 
 
-def test_each_run_judges_the_newest_prediction_of_its_round(profiled: "Maker") -> None:
-    scenario, fit = profiled.scenario(2), profiled.fit("p1")
+def test_each_run_judges_the_newest_prediction_of_its_round(fitted: "Maker") -> None:
+    scenario, fit = fitted.scenario(2), fitted.fit("p1")
     other = fit.model_copy(update={"parameters": {"client_gap_s": 0.016}})
-    profiled.warehouse.record_fit(other)
+    fitted.warehouse.record_fit(other)
     forecasts = [
-        profiled.prediction(fit, scenario, 1.0, minute=9, repeat=1),
-        profiled.prediction(other, scenario, 1.5, minute=3, repeat=1),
-        profiled.prediction(fit, scenario, 2.0, minute=2, repeat=2),
+        fitted.prediction(fit, scenario, 1.0, minute=9, repeat=1),
+        fitted.prediction(other, scenario, 1.5, minute=3, repeat=1),
+        fitted.prediction(fit, scenario, 2.0, minute=2, repeat=2),
     ]
-    profiled.warehouse.record_predictions(forecasts)
-    profiled.measure("m1", scenario, [2.0], minute=5, repeat=1)
-    profiled.measure("m2", scenario, [4.0], minute=5.5, repeat=2)
-    profiled.measure("m3", scenario, [6.0], minute=5.6, repeat=2)
-    rows = [(row["predicted"], row["measured"], row["runs"]) for row in judged(profiled)]
+    fitted.warehouse.record_predictions(forecasts)
+    fitted.measure("m1", scenario, [2.0], minute=5, repeat=1)
+    fitted.measure("m2", scenario, [4.0], minute=5.5, repeat=2)
+    fitted.measure("m3", scenario, [6.0], minute=5.6, repeat=2)
+    rows = [(row["predicted"], row["measured"], row["runs"]) for row in judged(fitted)]
     assert rows == [(2.0, 5.0, 2), (1.5, 2.0, 1)]
 
 
-def test_forecasts_of_other_studies_are_not_judged(profiled: "Maker") -> None:
-    scenario, fit = profiled.scenario(2), profiled.fit("p1")
-    own = profiled.prediction(fit, scenario, 2.0, minute=2)
-    others = own.model_copy(update={"study": "other", "value": 9.0})
-    profiled.warehouse.record_predictions([own, others])
-    profiled.measure("m1", scenario, [2.5], minute=5)
-    assert [(row["study"], row["predicted"]) for row in judged(profiled)] == [("demo", 2.0)]
+def test_forecasts_of_other_studies_are_not_judged(fitted: "Maker") -> None:
+    fitted.forecast({2: 2.0})
+    fitted.forecast({2: 9.0}, study="other")
+    fitted.measure("m1", fitted.scenario(2), [2.5], minute=5)
+    assert [(row["study"], row["predicted"]) for row in judged(fitted)] == [("demo", 2.0)]
 
 
-def test_what_was_merely_asked_for_is_judged_apart(profiled: "Maker") -> None:
-    scenario, fit = profiled.scenario(2), profiled.fit("p1")
-    own = profiled.prediction(fit, scenario, 2.0, minute=2)
+def test_what_was_merely_asked_for_is_judged_apart(fitted: "Maker") -> None:
+    scenario, fit = fitted.scenario(2), fitted.fit("p1")
+    own = fitted.prediction(fit, scenario, 2.0, minute=2)
     answer = own.model_copy(update={"study": None, "repeat": None})
-    newer = profiled.fit("p1").model_copy(update={"parameters": {"client_gap_s": 0.016}})
+    newer = fitted.fit("p1").model_copy(update={"parameters": {"client_gap_s": 0.016}})
     again = answer.model_copy(update={"fit_id": newer.fit_id, "value": 3.0})
-    warehouse = profiled.warehouse
+    warehouse = fitted.warehouse
     warehouse.record_fit(newer)
     warehouse.record_predictions([own, answer])
     warehouse.record_asked([], [scenario, scenario], [again])
-    profiled.measure("m1", scenario, [2.5], minute=5)
-    profiled.measure("m2", scenario, [2.5], minute=6, study="another")
-    assert [row["predicted"] for row in judged(profiled)] == [2.0]
+    fitted.measure("m1", scenario, [2.5], minute=5)
+    fitted.measure("m2", scenario, [2.5], minute=6, study="another")
+    assert [row["predicted"] for row in judged(fitted)] == [2.0]
     (board,) = warehouse.leaderboard().to_dicts()
     assert (board["n"], board["mape"]) == (1, pytest.approx(20))
-    (row,) = profiled.rows("FROM report.asked_accuracy").to_dicts()
+    (row,) = fitted.rows("FROM report.asked_accuracy").to_dicts()
     assert (row["predicted"], row["runs"], row["split"]) == (3.0, 2, "held_out_world_size")
-    (known,) = profiled.rows("FROM pred.asked_scenario").to_dicts()
+    (known,) = fitted.rows("FROM pred.asked_scenario").to_dicts()
     assert (known["scenario_id"], known["label"]) == (scenario.scenario_id, scenario.label)
 
 
-def test_what_was_merely_asked_for_changes_no_figure_either(profiled: "Maker") -> None:
-    scenario, fit = profiled.scenario(2), profiled.fit("p1")
-    answer = profiled.prediction(fit, scenario, 2.0).model_copy(
+def test_what_was_merely_asked_for_changes_no_figure_either(fitted: "Maker") -> None:
+    scenario, fit = fitted.scenario(2), fitted.fit("p1")
+    answer = fitted.prediction(fit, scenario, 2.0).model_copy(
         update={"study": None, "repeat": None}
     )
-    profiled.warehouse.record_predictions([answer])
+    fitted.warehouse.record_predictions([answer])
     with pytest.raises(BadInput, match="for nobody's study before, with other figures"):
-        profiled.warehouse.record_predictions([answer.model_copy(update={"value": 2.1})])
+        fitted.warehouse.record_predictions([answer.model_copy(update={"value": 2.1})])
 
 
 def test_a_fit_to_steps_of_other_hosts_alone_says_nothing_of_this_one(make: "Maker") -> None:
@@ -153,9 +139,7 @@ def test_a_fit_to_steps_of_other_hosts_alone_says_nothing_of_this_one(make: "Mak
     for host, split in (("host-1", "held_out_host"), ("host-2", "seen")):
         of_host = json.dumps([{**question, "key": "x", "host_id": host}])
         assert make.warehouse.query("splits", asked=of_host)["split"].to_list() == [split]
-    fit = make.fit("p1")
-    make.warehouse.record_fit(fit)
-    make.warehouse.record_predictions([make.prediction(fit, make.scenario(1), 2.0)])
+    make.forecast({1: 2.0})
     make.measure("m1", make.scenario(1), [2.5], minute=5)
     assert [row["split"] for row in judged(make)] == ["held_out_host"]
 
@@ -173,11 +157,11 @@ def test_few_steps_of_this_host_beside_those_of_another_are_a_split_of_their_own
         assert make.warehouse.query("splits", asked=of_host)["split"].to_list() == [split]
 
 
-def test_other_hosts_do_not_judge(profiled: "Maker") -> None:
-    scenario = profiled.scenario(2)
-    profiled.warehouse.record_predictions([profiled.prediction(profiled.fit("p1"), scenario, 2.0)])
-    profiled.measure("m1", scenario, [2.5], minute=5, host_id="host-2")
-    assert judged(profiled) == []
+def test_other_hosts_do_not_judge(fitted: "Maker") -> None:
+    scenario = fitted.scenario(2)
+    fitted.forecast({2: 2.0})
+    fitted.measure("m1", scenario, [2.5], minute=5, host_id="host-2")
+    assert judged(fitted) == []
 
 
 @pytest.mark.parametrize(
@@ -188,13 +172,13 @@ def test_other_hosts_do_not_judge(profiled: "Maker") -> None:
         (0.9, MOST_STOLEN + 0.001, True),
     ],
 )
-def test_a_busy_host_is_marked(profiled: "Maker", idle: float, stolen: float, busy: bool) -> None:
+def test_a_busy_host_is_marked(fitted: "Maker", idle: float, stolen: float, busy: bool) -> None:
     """The limits are those of the probes, which measure again, and of the check that warns."""
-    scenario = profiled.scenario(2)
-    profiled.warehouse.record_predictions([profiled.prediction(profiled.fit("p1"), scenario, 2.0)])
-    profiled.measure("m1", scenario, [2.5], minute=5, idle=0.9)
-    profiled.measure("m2", scenario, [2.5], minute=6, idle=idle, stolen=stolen)
-    assert [row["host_busy"] for row in judged(profiled)] == [busy]
+    scenario = fitted.scenario(2)
+    fitted.forecast({2: 2.0})
+    fitted.measure("m1", scenario, [2.5], minute=5, idle=0.9)
+    fitted.measure("m2", scenario, [2.5], minute=6, idle=idle, stolen=stolen)
+    assert [row["host_busy"] for row in judged(fitted)] == [busy]
 
 
 def test_splits_say_how_far_a_subject_is_from_the_fit(make: "Maker") -> None:
@@ -231,23 +215,16 @@ def test_splits_say_how_far_a_subject_is_from_the_fit(make: "Maker") -> None:
     ],
 )
 def test_a_family_is_held_out_where_families_are_known(
-    profiled: "Maker", families: dict[str, str | None], split: str
+    fitted: "Maker", families: dict[str, str | None], split: str
 ) -> None:
     for dnn, family in families.items():
-        row = {
-            "dnn": [dnn],
-            "framework": ["tensorflow"],
-            "family": [family],
-            "batch_size": [8],
-            "parameter_count": [10],
-        }
-        profiled.land(
-            profiled.run(f"graph-{dnn}", None, "profile"), None, {"dnn": pl.DataFrame(row)}
-        )
-    scenario = profiled.scenario(2, dnn="vgg11")
-    profiled.warehouse.record_predictions([profiled.prediction(profiled.fit("p1"), scenario, 2.0)])
-    profiled.measure("m1", scenario, [2.0], minute=5)
-    assert [row["split"] for row in judged(profiled)] == [split]
+        row = {"dnn": dnn, "framework": "tensorflow", "family": family}
+        table = pl.DataFrame({**row, "batch_size": 8, "parameter_count": 10})
+        fitted.land(fitted.run(f"graph-{dnn}", None, "profile"), None, {"dnn": table})
+    scenario = fitted.scenario(2, dnn="vgg11")
+    fitted.warehouse.record_predictions([fitted.prediction(fitted.fit("p1"), scenario, 2.0)])
+    fitted.measure("m1", scenario, [2.0], minute=5)
+    assert [row["split"] for row in judged(fitted)] == [split]
 
 
 @pytest.mark.parametrize(
@@ -261,16 +238,14 @@ def test_a_family_is_held_out_where_families_are_known(
     ],
 )
 def test_too_short_a_time_is_too_high_a_rate(
-    profiled: "Maker", metric: str, unit: str, sign: int | None
+    fitted: "Maker", metric: str, unit: str, sign: int | None
 ) -> None:
-    scenario = profiled.scenario(2)
-    prediction = profiled.prediction(profiled.fit("p1"), scenario, 2.0)
-    given = prediction.model_copy(update={"metric": metric, "unit": unit})
-    profiled.warehouse.record_predictions([given])
+    scenario = fitted.scenario(2)
+    fitted.forecast({2: 2.0}, metric=metric, unit=unit)
     sample = {"metric": [metric], "unit": [unit], "window": [1], "value": [2.5]}
-    run = profiled.run("m1", scenario, "measurement", minute=5)
-    profiled.land(run, scenario, {"sample": pl.DataFrame(sample)})
-    (row,) = judged(profiled)
+    run = fitted.run("m1", scenario, "measurement", minute=5)
+    fitted.land(run, scenario, {"sample": pl.DataFrame(sample)})
+    (row,) = judged(fitted)
     # A time of 2 for 2.5 is 20 % too short; a rate of 2 for 2.5 is a time 25 % too long.
     expected = {1: -20, -1: 25, None: None}[sign]
     assert row["time_error_percent"] == (expected and pytest.approx(expected))
@@ -286,28 +261,28 @@ def test_a_fit_that_saw_no_scenario_has_seen_no_network(make: "Maker") -> None:
     assert [row["split"] for row in judged(make)] == ["held_out_dnn"]
 
 
-def test_the_leaderboard_counts_a_subject_once(profiled: "Maker") -> None:
-    fit = profiled.fit("p1")
-    two, three, four = (profiled.scenario(workers) for workers in (2, 3, 4))
-    profiled.warehouse.record_predictions(
+def test_the_leaderboard_counts_a_subject_once(fitted: "Maker") -> None:
+    fit = fitted.fit("p1")
+    two, three, four = (fitted.scenario(workers) for workers in (2, 3, 4))
+    fitted.warehouse.record_predictions(
         [
-            profiled.prediction(fit, two, 1.1, low=0.9, high=1.2),
-            profiled.prediction(fit, three, 1.4, low=1.2, high=1.6),
-            profiled.prediction(fit, four, 0.4),
-            profiled.prediction(fit, profiled.scenario(1), 1.05),
+            fitted.prediction(fit, two, 1.1, low=0.9, high=1.2),
+            fitted.prediction(fit, three, 1.4, low=1.2, high=1.6),
+            fitted.prediction(fit, four, 0.4),
+            fitted.prediction(fit, fitted.scenario(1), 1.05),
         ]
     )
-    profiled.measure("a1", two, [1.0], minute=5, repeat=1)
-    profiled.measure("b", three, [1.0], minute=5)
-    profiled.measure("c", four, [1.0], minute=5)
-    profiled.measure("d", profiled.scenario(1), [1.0], minute=5)
-    profiled.warehouse.load()
-    profiled.warehouse.record_predictions(
-        [profiled.prediction(fit, two, 1.3, low=1.26, high=1.4, minute=12, repeat=2)]
+    fitted.measure("a1", two, [1.0], minute=5, repeat=1)
+    fitted.measure("b", three, [1.0], minute=5)
+    fitted.measure("c", four, [1.0], minute=5)
+    fitted.measure("d", fitted.scenario(1), [1.0], minute=5)
+    fitted.warehouse.load()
+    fitted.warehouse.record_predictions(
+        [fitted.prediction(fit, two, 1.3, low=1.26, high=1.4, minute=12, repeat=2)]
     )
-    profiled.measure("a2", two, [1.25], minute=15, repeat=2)
-    profiled.warehouse.load()
-    board = profiled.warehouse.leaderboard()
+    fitted.measure("a2", two, [1.25], minute=15, repeat=2)
+    fitted.warehouse.load()
+    board = fitted.warehouse.leaderboard()
     assert board["split"].to_list() == ["held_out_world_size", "seen"]
     far, near = board.to_dicts()
     # Two workers: 10 % and 4 % in two rounds, so 7 %; three: 40 %; four: 60 %.
@@ -330,18 +305,18 @@ def test_the_leaderboard_counts_a_subject_once(profiled: "Maker") -> None:
     assert (near["coverage_percent"], near["coverage_n"]) == (None, 0)
 
 
-def test_what_a_busy_host_measured_is_shown_and_not_counted(profiled: "Maker") -> None:
-    fit = profiled.fit("p1")
-    two, three = profiled.scenario(2), profiled.scenario(3)
-    profiled.warehouse.record_predictions(
-        [profiled.prediction(fit, two, 1.1), profiled.prediction(fit, three, 1.5)]
+def test_what_a_busy_host_measured_is_shown_and_not_counted(fitted: "Maker") -> None:
+    fit = fitted.fit("p1")
+    two, three = fitted.scenario(2), fitted.scenario(3)
+    fitted.warehouse.record_predictions(
+        [fitted.prediction(fit, two, 1.1), fitted.prediction(fit, three, 1.5)]
     )
-    profiled.measure("quiet", two, [1.0], minute=5, idle=0.21)
-    profiled.measure("busy", three, [1.0], minute=6, idle=0.19)
-    profiled.warehouse.load()
-    shown = {row["workers"]: row["host_busy"] for row in judged_with_workers(profiled)}
+    fitted.measure("quiet", two, [1.0], minute=5, idle=0.21)
+    fitted.measure("busy", three, [1.0], minute=6, idle=0.19)
+    fitted.warehouse.load()
+    shown = {row["workers"]: row["host_busy"] for row in judged_with_workers(fitted)}
     assert shown == {2: False, 3: True}
-    (board,) = profiled.warehouse.leaderboard().to_dicts()
+    (board,) = fitted.warehouse.leaderboard().to_dicts()
     assert (board["n"], board["busy_n"], board["mape"]) == (1, 1, pytest.approx(10))
 
 
@@ -351,11 +326,11 @@ def judged_with_workers(make: "Maker") -> list[dict[str, object]]:
     ).to_dicts()
 
 
-def test_judged_measurements_do_not_reach_predictors(profiled: "Maker") -> None:
-    before = {name: profiled.warehouse.visible(name) for name in ("run", "scenario", "sample")}
-    profiled.measure("m1", profiled.scenario(2), [2.5], minute=5)
-    profiled.warehouse.load()
-    assert profiled.rows("FROM raw.sample").height == 3
+def test_judged_measurements_do_not_reach_predictors(fitted: "Maker") -> None:
+    before = {name: fitted.warehouse.visible(name) for name in ("run", "scenario", "sample")}
+    fitted.measure("m1", fitted.scenario(2), [2.5], minute=5)
+    fitted.warehouse.load()
+    assert fitted.rows("FROM raw.sample").height == 3
     for name, frame in before.items():
-        assert profiled.warehouse.visible(name).equals(frame)
+        assert fitted.warehouse.visible(name).equals(frame)
     assert isinstance(before["run"], pl.DataFrame)

@@ -1,9 +1,6 @@
 """Files that are appended to: whatever a full disk leaves, what is whole is read."""
 
 import errno
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,6 +9,7 @@ from hypothesis import strategies as st
 
 from pipelines.runtime import job_store
 from pipelines.runtime.job_store import EventLogEntry
+from tests.warehouse.conftest import limited
 from warehouse.durable_files import Appender
 
 _texts = st.text(st.characters(codec="utf-8"), max_size=20) | st.sampled_from(
@@ -25,17 +23,6 @@ _entries = st.builds(
     step=st.none() | st.integers(0, 10**9),
     detail=st.dictionaries(_texts, st.none() | _texts | st.lists(st.integers()), max_size=3),
 )
-
-
-@contextmanager
-def limited(size_bytes: int) -> Iterator[None]:
-    """Let no file grow beyond a size, as on a full disk."""
-    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, usual[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
 
 
 @given(st.lists(st.tuples(_entries, st.none() | st.floats(0, 1, exclude_max=True)), max_size=6))

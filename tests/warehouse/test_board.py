@@ -11,35 +11,17 @@ if TYPE_CHECKING:
     from tests.warehouse.conftest import Built, Maker
 
 
-def forecast(
-    make: "Maker", study: str, system: str, values: dict[int, float], host_id: str = "host-1"
-) -> None:
-    """Record forecasts of a system, on a host, for scenarios by their numbers of workers."""
-    fit = make.fit("p1", system=system)
-    make.warehouse.record_fit(fit)
-    make.warehouse.record_predictions(
-        [
-            make.prediction(fit, make.scenario(workers), value).model_copy(
-                update={"study": study, "host_id": host_id}
-            )
-            for workers, value in values.items()
-        ]
-    )
-
-
 @pytest.fixture
-def judged(make: "Maker") -> "Maker":
+def judged(fitted: "Maker") -> "Maker":
     """Return a maker of two studies: both are about W = 2, one about W = 4 too; all take 1."""
-    make.profile("p1", make.scenario(1))
-    make.warehouse.load()
-    forecast(make, "whole", "async_sgd", {2: 1.1, 4: 1.2})
-    forecast(make, "whole", "lin", {2: 1.5, 4: 1.5})
-    forecast(make, "part", "ernest", {2: 0.8})
+    fitted.forecast({2: 1.1, 4: 1.2}, study="whole")
+    fitted.forecast({2: 1.5, 4: 1.5}, study="whole", system="lin")
+    fitted.forecast({2: 0.8}, study="part", system="ernest")
     for study, workers in (("whole", 2), ("whole", 4), ("part", 2)):
         run_id = f"{study}-{workers}"
-        make.measure(run_id, make.scenario(workers), [1.0], minute=9, study=study)
-    make.warehouse.load()
-    return make
+        fitted.measure(run_id, fitted.scenario(workers), [1.0], minute=9, study=study)
+    fitted.warehouse.load()
+    return fitted
 
 
 def test_systems_of_other_studies_stand_on_a_board_that_they_cover(judged: "Maker") -> None:
@@ -52,10 +34,9 @@ def test_systems_of_other_studies_stand_on_a_board_that_they_cover(judged: "Make
 
 
 def test_what_was_judged_on_another_host_stands_on_no_board_of_this_one(judged: "Maker") -> None:
-    forecast(judged, "abroad", "lin", {2: 4.0}, "host-2")
-    judged.measure(
-        "abroad-2", judged.scenario(2), [1.0], minute=9, study="abroad", host_id="host-2"
-    )
+    scenario, abroad = judged.scenario(2), "host-2"
+    judged.forecast({2: 4.0}, system="lin", study="abroad", host_id=abroad)
+    judged.measure("abroad-2", scenario, [1.0], minute=9, study="abroad", host_id=abroad)
     judged.warehouse.load()
     board = judged.warehouse.query("board")
     rows = dict(board.filter(study="part").select("system", "mape").rows())
@@ -73,7 +54,7 @@ def test_one_that_forecast_a_part_does_not_narrow_what_others_are_compared_on(
 
 
 def test_a_study_that_has_a_system_takes_none_of_its_forecasts_elsewhere(judged: "Maker") -> None:
-    forecast(judged, "part", "lin", {2: 2.0})
+    judged.forecast({2: 2.0}, study="part", system="lin")
     judged.measure("again", judged.scenario(2), [1.0], minute=19, study="part")
     judged.warehouse.load()
     rows = dict(judged.warehouse.query("board", study="part").select("system", "mape").rows())
@@ -115,6 +96,5 @@ def test_a_busy_host_tells_no_ratio(told: "Maker", idle: float, stolen: float) -
 
 
 def test_a_run_that_was_loaded_before_a_forecast_judges_nothing(told: "Maker") -> None:
-    fit = told.fit("p1")
-    told.warehouse.record_predictions([told.prediction(fit, told.scenario(1), 1.0)])
+    told.forecast({1: 1.0})
     assert told.warehouse.query("time_ratios").height == 1

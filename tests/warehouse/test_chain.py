@@ -7,6 +7,7 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
+from tests.warehouse.conftest import fill_fitted
 from warehouse import ledger
 from warehouse.connection import connect
 from warehouse.landed_files import seal
@@ -16,13 +17,8 @@ if TYPE_CHECKING:
 
 
 def fill_chained(make: "Maker") -> None:
-    make.profile("p1", make.scenario(1))
-    make.warehouse.load()
-    fit = make.fit("p1")
-    make.warehouse.record_fit(fit)
-    make.warehouse.record_predictions(
-        [make.prediction(fit, make.scenario(workers), workers) for workers in (2, 3, 4)]
-    )
+    fill_fitted(make)
+    make.forecast({2: 2, 3: 3, 4: 4})
     make.measure("m1", make.scenario(2), [2.5], minute=5)
     make.warehouse.load()
 

@@ -1,7 +1,6 @@
 """The journal beside the warehouse: nothing that only the warehouse knows is lost with its file."""
 
 import os
-import resource
 import shutil
 import signal
 from collections.abc import Callable
@@ -13,6 +12,7 @@ import duckdb
 import polars as pl
 import pytest
 
+from tests.warehouse.conftest import limited
 from tests.warehouse.story import tell
 from warehouse import durable_files, journal, upkeep
 from warehouse.chain import head
@@ -26,8 +26,8 @@ from warehouse.upkeep import backup, contents, open_warehouse
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Built, Maker
 
-OF_THE_FILE = {"meta.migration"}
-"""Tables that say when the file was made."""
+OF_THE_FILE = {"meta.migration", "meta.journal"}
+"""Tables that say when the file was made, and how far it is."""
 
 
 def fill(make: "Maker") -> None:
@@ -56,15 +56,23 @@ def full(built: "Built", tmp_path: Path) -> "Maker":
 def held(home: Path) -> dict[str, object]:
     """Return what a warehouse holds, and where its chain ends."""
     with open_warehouse(home) as connection:
-        tables = {name: rows for name, rows in contents(connection).items()}
-        return {"head": head(connection)} | {
-            name: rows for name, rows in tables.items() if name not in OF_THE_FILE
+        tables = contents(connection).items()
+        return {name: rows for name, rows in tables if name not in OF_THE_FILE} | {
+            "head": head(connection)
         }
+
+
+def rebuilt(make: "Maker") -> dict[str, object]:
+    """Return what a warehouse holds that is built again from what landed and the journal."""
+    (make.home / "warehouse.duckdb").unlink()
+    recover(make.home)
+    make.warehouse.load()
+    return held(make.home)
 
 
 def test_every_table_has_a_place(full: "Maker") -> None:
     tables = held(full.home)
-    of_the_schema = {"meta.chain", "meta.journal", "meta.views", "head"}
+    of_the_schema = {"meta.chain", "meta.views", "head"}
     others = {
         name for name in set(tables) - of_the_schema if not name.startswith(("raw.", "catalog."))
     }
@@ -83,7 +91,7 @@ def test_an_empty_home_gets_all_back(full: "Maker", tmp_path: Path) -> None:
     assert report.quarantined == ()
     assert report.unchanged == 0
     assert held(fresh.home) == before
-    assert [finding for finding in check(fresh.home).findings if finding.broken] == []
+    assert check(fresh.home).sound
     assert fresh.warehouse.load().loaded == ()
     assert recover(fresh.home) == []
 
@@ -141,7 +149,7 @@ def test_a_damaged_warehouse_is_built_again(full: "Maker", where: str) -> None:
     assert (away / "reason.txt").read_text().count("\n") == 1
     full.warehouse.load()
     assert held(full.home) == before
-    assert [finding for finding in check(full.home).findings if finding.broken] == []
+    assert check(full.home).sound
 
 
 def equal_words(whole: bytes, block: int) -> list[int]:
@@ -177,7 +185,7 @@ def test_rot_that_no_checksum_of_duckdb_tells_is_mended(full: "Maker") -> None:
     full.warehouse.load()
     with open_warehouse(full.home, read_only=True) as connection:
         assert contents(connection)["raw.run"] == before["raw.run"]
-    assert [finding for finding in check(full.home).findings if finding.broken] == []
+    assert check(full.home).sound
 
 
 def test_whoever_reads_damage_is_told_the_way_on(full: "Maker") -> None:
@@ -210,8 +218,8 @@ def test_without_a_journal_the_copy_serves(full: "Maker") -> None:
         check(full.home)
     assert recover(full.home)[1:] == ["1 fits and 2 predictions are back from history.duckdb"]
     full.warehouse.load()
-    assert {**held(full.home), "meta.journal": 0} == {**before, "meta.journal": 0}
-    assert [finding for finding in check(full.home).findings if finding.broken] == []
+    assert held(full.home) == before
+    assert check(full.home).sound
 
 
 def test_an_older_home_gets_a_journal_once(full: "Maker") -> None:
@@ -225,17 +233,12 @@ def test_an_older_home_gets_a_journal_once(full: "Maker") -> None:
     full.warehouse.leaderboard()
     assert journal.size_bytes(full.home / "journal") == written
     assert not (full.home / "damaged").exists()
-    (full.home / "warehouse.duckdb").unlink()
-    recover(full.home)
-    full.warehouse.load()
-    assert {**held(full.home), "meta.journal": 0} == {**before, "meta.journal": 0}
+    assert rebuilt(full) == before
 
 
 def test_a_backup_that_is_put_back_catches_up(full: "Maker") -> None:
     older = backup(full.home)
-    fit = full.fit("p1", system="linear")
-    full.warehouse.record_fit(fit)
-    full.warehouse.record_predictions([full.prediction(fit, full.scenario(2), 9.0)])
+    full.forecast({2: 9.0}, system="linear")
     full.measure("m9", full.scenario(4), [1.0], minute=9)
     full.warehouse.load()
     before = held(full.home)
@@ -243,7 +246,7 @@ def test_a_backup_that_is_put_back_catches_up(full: "Maker") -> None:
     assert recover(full.home) == []
     assert full.warehouse.load().loaded == ("m9",)
     assert held(full.home) == before
-    assert [finding for finding in check(full.home).findings if finding.broken] == []
+    assert check(full.home).sound
 
 
 @pytest.mark.parametrize("kept", [0.0, 0.3, 0.9])
@@ -254,10 +257,7 @@ def test_a_journal_that_lost_its_end_is_written_anew(full: "Maker", kept: float)
     assert len(texts) == 1
     assert "journal" in texts[0]
     full.warehouse.leaderboard()
-    (full.home / "warehouse.duckdb").unlink()
-    recover(full.home)
-    full.warehouse.load()
-    assert {**held(full.home), "meta.journal": 0} == {**before, "meta.journal": 0}
+    assert rebuilt(full) == before
 
 
 def test_a_damaged_entry_is_found_and_mended(full: "Maker") -> None:
@@ -271,7 +271,7 @@ def test_a_damaged_entry_is_found_and_mended(full: "Maker") -> None:
     (line,) = recover(full.home)
     assert line.startswith("journal/ was damaged (line ")
     full.warehouse.load()
-    assert [finding for finding in check(full.home).findings if finding.broken] == []
+    assert check(full.home).sound
 
 
 def test_what_both_lost_is_named(full: "Maker") -> None:
@@ -316,17 +316,22 @@ def die(*_: object, **__: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def logged(entry: JournalTransaction, log: Callable[..., None] = JournalTransaction.log) -> None:
+    log(entry)
+    die()
+
+
 def half_a_line(self: durable_files.Appender, lines: list[str]) -> None:
     os.write(self._file.fileno(), lines[0].encode()[: len(lines[0]) // 2])
     die()
 
 
-KILLS = {
-    "before the entry": (journal, "append"),
-    "in the entry": (durable_files.Appender, "append"),
-    "entry not on disk": (durable_files.Appender, "sync"),
-    "before it is noted": (journal, "remember"),
-    "before the commit": (JournalTransaction, "log"),
+KILLS: dict[str, tuple[object, str, Callable[..., None]]] = {
+    "before the entry": (journal, "append", die),
+    "in the entry": (durable_files.Appender, "append", half_a_line),
+    "entry not on disk": (durable_files.Appender, "sync", die),
+    "before it is noted": (journal, "remember", die),
+    "before the commit": (JournalTransaction, "log", logged),
 }
 
 
@@ -336,21 +341,9 @@ def test_killed_between_journal_and_commit(
 ) -> None:
     fit, before = full.fit("p1"), held(full.home)
     forecasts = [full.prediction(fit, full.scenario(workers), 1.0) for workers in (5, 6, 7)]
-    place, name = KILLS[when]
-    whole = getattr(place, name)
 
     def write() -> None:
-        if when == "in the entry":
-            monkeypatch.setattr(place, name, half_a_line)
-        elif when == "before the commit":
-
-            def logged(entry: JournalTransaction) -> None:
-                whole(entry)
-                die()
-
-            monkeypatch.setattr(place, name, logged)
-        else:
-            monkeypatch.setattr(place, name, die)
+        monkeypatch.setattr(*KILLS[when])
         full.warehouse.record_predictions(forecasts)
 
     assert killed(write)
@@ -363,37 +356,30 @@ def test_killed_between_journal_and_commit(
         assert held(full.home) == before
     assert full.warehouse.record_predictions(forecasts) == (0 if is_logged else 3)
     full.warehouse.load()
-    assert [finding for finding in check(full.home).findings if finding.broken] == []
+    assert check(full.home).sound
     now = held(full.home)
-    (full.home / "warehouse.duckdb").unlink()
-    recover(full.home)
-    full.warehouse.load()
-    assert held(full.home) == now
+    assert rebuilt(full) == now
 
 
-@pytest.mark.parametrize("when", ["before the commit", "before the old one", "before its name"])
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [(journal, "remember"), (upkeep, "set_aside"), (Path, "rename")],
+    ids=["before the commit", "before the old one", "before its name"],
+)
 def test_killed_while_the_journal_is_written_anew(
-    full: "Maker", monkeypatch: pytest.MonkeyPatch, when: str
+    full: "Maker", monkeypatch: pytest.MonkeyPatch, place: object, name: str
 ) -> None:
     before, (file,) = held(full.home), (full.home / "journal").glob("*.jsonl")
     os.truncate(file, file.stat().st_size // 2)
 
     def work() -> None:
-        if when == "before the commit":
-            monkeypatch.setattr(journal, "remember", die)
-        elif when == "before the old one":
-            monkeypatch.setattr(upkeep, "set_aside", die)
-        else:
-            monkeypatch.setattr(Path, "rename", die)
+        monkeypatch.setattr(place, name, die)
         full.warehouse.leaderboard()
 
     assert killed(work)
     full.warehouse.load()
-    assert [finding for finding in check(full.home).findings if finding.broken] == []
-    (full.home / "warehouse.duckdb").unlink()
-    recover(full.home)
-    full.warehouse.load()
-    assert {**held(full.home), "meta.journal": 0} == {**before, "meta.journal": 0}
+    assert check(full.home).sound
+    assert rebuilt(full) == before
     names = {path.name for path in full.home.iterdir()}
     assert names == {"warehouse.duckdb", "history.duckdb", "landing", "journal", "damaged"}
 
@@ -409,20 +395,18 @@ def test_killed_while_a_run_is_loaded(full: "Maker", monkeypatch: pytest.MonkeyP
     (finding,) = [finding for finding in check(full.home).findings if finding.broken]
     assert "has 1 entries that warehouse.duckdb lacks" in finding.text
     assert full.warehouse.load().loaded == ("m9",)
-    assert [finding for finding in check(full.home).findings if finding.broken] == []
+    assert check(full.home).sound
 
 
 def test_a_full_disk_leaves_the_journal_as_it_was(full: "Maker") -> None:
     folder = full.home / "journal"
     before, size = held(full.home), journal.size_bytes(folder)
     fit = full.fit("p1").model_copy(update={"row_filter": "x" * 3_000_000})
-    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, usual[1]))
-    try:
-        with pytest.raises(StepcastError, match=r"journal could not be written: .*free disk space"):
-            full.warehouse.record_fit(fit)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    with (
+        limited(2_000_000),
+        pytest.raises(StepcastError, match=r"journal could not.*free disk space"),
+    ):
+        full.warehouse.record_fit(fit)
     assert journal.size_bytes(folder) == size
     assert held(full.home) == before
 
@@ -434,10 +418,7 @@ def test_segments_are_bounded(full: "Maker", monkeypatch: pytest.MonkeyPatch) ->
         full.warehouse.record_predictions([full.prediction(fit, full.scenario(workers), 1.0)])
     before = held(full.home)
     assert len(journal.segments(full.home / "journal")) > 3
-    (full.home / "warehouse.duckdb").unlink()
-    recover(full.home)
-    full.warehouse.load()
-    assert held(full.home) == before
+    assert rebuilt(full) == before
 
 
 def test_a_copied_home_is_sound(full: "Maker", tmp_path: Path) -> None:
@@ -449,7 +430,7 @@ def test_a_copied_home_is_sound(full: "Maker", tmp_path: Path) -> None:
     report = other.warehouse.load()
     assert report.loaded == ()
     assert held(other.home)["head"] == held(full.home)["head"]
-    assert [finding for finding in check(other.home).findings if finding.broken] == []
+    assert check(other.home).sound
     file = other.home / "landing" / "m1" / "sample.parquet"
     pl.read_parquet(file).write_parquet(file, compression="snappy")
     (finding,) = [finding for finding in check(other.home).findings if finding.broken]

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.warehouse.conftest import rewrite
 from warehouse import landing
 from warehouse.landed_files import seal
 from warehouse.landing import land, landed_runs, read_tables
@@ -137,11 +138,8 @@ def test_a_scenario_that_is_none_does_not_load(make: "Maker", canonical: str) ->
     scenario = make.scenario()
     folder = make.profile("r1", scenario)
     key = content_hash(canonical)
-    row = {"run_id": "r1", "scenario_id": key, "canonical": canonical}
-    pq.write_table(pa.Table.from_pylist([row], SCHEMAS["scenario"]), folder / "scenario.parquet")
-    table = pq.read_table(folder / "run.parquet")
-    run = table.to_pylist()[0] | {"scenario_id": key}
-    pq.write_table(pa.Table.from_pylist([run], SCHEMAS["run"]), folder / "run.parquet")
+    rewrite(folder, "scenario", scenario_id=key, canonical=canonical)
+    rewrite(folder, "run", scenario_id=key)
     seal(folder)
     (aside,) = make.warehouse.load().quarantined
     assert aside.reason.startswith("scenario.parquet: no scenario: ")

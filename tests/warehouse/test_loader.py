@@ -1,5 +1,6 @@
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.warehouse.conftest import rewrite
 from warehouse import loader
 from warehouse.connection import connect
 from warehouse.landed_files import seal
@@ -75,11 +77,6 @@ def test_what_lands_is_what_loads(make: "Maker", values: list[float | None]) -> 
     assert loaded["window"].to_list() == list(range(len(values)))
 
 
-def spoil_truncate(folder: Path) -> None:
-    file = folder / "edge.parquet"
-    file.write_bytes(file.read_bytes()[:-40])
-
-
 def spoil_late_page(folder: Path) -> None:
     """Damage the last of several row groups: those before it have gone into the database."""
     rows = pa.array(range(3 * CHUNK_ROWS), pa.int32())
@@ -98,45 +95,6 @@ def spoil_range(folder: Path) -> None:
     rows = pa.array([1, 2**40])
     table = pa.table({"run_id": ["bad", "bad"], "source": rows, "target": rows})
     pq.write_table(table, folder / "edge.parquet")
-
-
-def spoil_column(folder: Path) -> None:
-    table = pq.read_table(folder / "edge.parquet")
-    pq.write_table(table.drop_columns(["target"]), folder / "edge.parquet")
-
-
-def spoil_missing(folder: Path) -> None:
-    (folder / "run.parquet").unlink()
-
-
-def spoil_owner(folder: Path) -> None:
-    table = pa.table({"run_id": ["good"], "source": [7], "target": [8]}).cast(SCHEMAS["edge"])
-    pq.write_table(table, folder / "edge.parquet")
-
-
-def spoil_purpose(folder: Path) -> None:
-    row = pq.read_table(folder / "run.parquet").to_pylist()[0] | {"purpose": "party"}
-    pq.write_table(pa.Table.from_pylist([row], SCHEMAS["run"]), folder / "run.parquet")
-
-
-def spoil_value(folder: Path) -> None:
-    row = {"run_id": "bad", "metric": "m", "unit": "s", "window": 1, "value": float("nan")}
-    pq.write_table(pa.Table.from_pylist([row], SCHEMAS["sample"]), folder / "sample.parquet")
-    seal(folder)
-
-
-def spoil_scenario(folder: Path) -> None:
-    row = {"run_id": "bad", "scenario_id": "0" * 16, "canonical": "{}"}
-    pq.write_table(pa.Table.from_pylist([row], SCHEMAS["scenario"]), folder / "scenario.parquet")
-
-
-def spoil_stranger(folder: Path) -> None:
-    pq.write_table(pq.read_table(folder / "run.parquet"), folder / "rnu.parquet")
-
-
-def spoil_depth(folder: Path) -> None:
-    row = pq.read_table(folder / "run.parquet").to_pylist()[0] | {"config": "[" * 99_999}
-    pq.write_table(pa.Table.from_pylist([row], SCHEMAS["run"]), folder / "run.parquet")
 
 
 def spoil_text(folder: Path) -> None:
@@ -172,26 +130,45 @@ def spoil_row_group(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
+        (
+            lambda run: os.truncate(run / "edge.parquet", 500),
+            "edge.parquet is not readable Parquet",
+        ),
+        (lambda run: (run / "run.parquet").unlink(), "run.parquet is missing"),
+        (
+            lambda run: rewrite(run, "edge", run_id="good"),
+            "edge.parquet holds rows of other runs: ['good']",
+        ),
+        (lambda run: rewrite(run, "run", purpose="party"), "1 validation error for Run purpose"),
+        (
+            lambda run: rewrite(run, "run", config="[" * 99_999),
+            "run.parquet: host, software or config is nested too deep",
+        ),
+        (
+            lambda run: rewrite(run, "sample", metric="m", unit="s", value=float("nan")),
+            "isfinite",
+        ),
+        (
+            lambda run: rewrite(run, "scenario", scenario_id="0" * 16, canonical="{}"),
+            "scenario_id is not the hash",
+        ),
+        (
+            lambda run: shutil.copy(run / "run.parquet", run / "rnu.parquet"),
+            "rnu.parquet is no known table",
+        ),
         (spoil_long_word, "layer.parquet: texts of more than 256 MiB in 122,880 rows"),
         (spoil_row_group, "layer.parquet: a row group of 1,049 MiB, more than 1,024; write"),
-        (spoil_depth, "run.parquet: host, software or config is nested too deep"),
         (spoil_text, "run.parquet: a text is no UTF-8"),
-        (spoil_truncate, "edge.parquet is not readable Parquet"),
         (spoil_late_page, "edge.parquet is not readable Parquet"),
         (spoil_range, "edge.parquet: Integer value 1099511627776 not in range"),
-        (spoil_column, "edge.parquet: missing columns target; found run_id, source"),
-        (spoil_missing, "run.parquet is missing"),
-        (spoil_owner, "edge.parquet holds rows of other runs: ['good']"),
-        (spoil_purpose, "run.parquet: 1 validation error for Run purpose"),
-        (spoil_value, "isfinite"),
-        (spoil_scenario, "scenario_id is not the hash"),
-        (spoil_stranger, "rnu.parquet is no known table"),
     ],
 )
 def test_a_bad_run_is_set_aside_and_the_others_load(
-    make: "Maker", spoil: Callable[[Path], None], reason: str
+    make: "Maker", spoil: Callable[[Path], object], reason: str
 ) -> None:
-    spoil(make.land(make.run("bad", None, "profile"), None, {"edge": EDGES}))
+    folder = make.land(make.run("bad", None, "profile"), None, {"edge": EDGES})
+    spoil(folder)
+    seal(folder)
     make.land(make.run("good", None, "profile"), None, {"edge": EDGES})
     report = make.warehouse.load()
     assert report.loaded == ("good",)
@@ -260,7 +237,7 @@ def test_a_run_that_the_machine_cannot_read_stays_and_the_others_load(
 
 
 def test_a_quarantine_that_cannot_be_made_blocks_no_run(make: "Maker") -> None:
-    spoil_missing(make.land(make.run("bad", None, "profile"), None))
+    (make.land(make.run("bad", None, "profile"), None) / "run.parquet").unlink()
     make.land(make.run("good", None, "profile"), None)
     (make.home / "landing" / "quarantine").write_text("")
     report = make.warehouse.load()
@@ -272,7 +249,7 @@ def test_a_quarantine_that_cannot_be_made_blocks_no_run(make: "Maker") -> None:
 
 def test_quarantine_keeps_every_edition_of_a_run(make: "Maker") -> None:
     for _ in range(2):
-        spoil_missing(make.land(make.run("bad", None, "profile"), None))
+        (make.land(make.run("bad", None, "profile"), None) / "run.parquet").unlink()
         make.warehouse.load()
     names = sorted(path.name for path in (make.home / "landing" / "quarantine").iterdir())
     assert names == ["bad", "bad.2"]

@@ -7,7 +7,6 @@ of five, and `STEPCAST_SEED=2` others.
 import os
 import random
 import re
-import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ import polars as pl
 import pytest
 
 from pipelines.cli.errors import explain
+from tests.warehouse.conftest import limited
 from warehouse import loader
 from warehouse.check import check
 from warehouse.landed_files import SUMS, seal
@@ -168,13 +168,11 @@ def test_a_full_disk(make: "Maker", beyond_bytes: int) -> None:
         tables = {"timing": timing.with_columns(duration_us=pl.col("step"))}
         make.land(make.run(f"r{number}", None, "profile"), None, tables)
     limit = (make.home / "warehouse.duckdb").stat().st_size + beyond_bytes
-    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, usual[1]))
-    try:
-        with pytest.raises(StepcastError, match=r"free disk space|was not published") as caught:
-            make.warehouse.load()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    with (
+        limited(limit),
+        pytest.raises(StepcastError, match=r"free disk|not publ") as caught,
+    ):
+        make.warehouse.load()
     assert "\n" not in str(caught.value)
     assert read_only(make.home, "FROM raw.run").height == 1
     report = make.warehouse.load()
@@ -194,13 +192,11 @@ def test_a_full_disk_is_no_fault_of_a_run(make: "Maker") -> None:
         values = [chance.randrange(1 << 30) for _ in range(20_000)]
         edge = pl.DataFrame({"source": values, "target": values[::-1]})
         make.land(make.run(f"r{number:02}", None, "profile"), None, {"edge": edge})
-    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, usual[1]))
-    try:
-        with pytest.raises(StepcastError, match=r"Failed to commit.*free disk space") as caught:
-            make.warehouse.load()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    with (
+        limited(3_000_000),
+        pytest.raises(StepcastError, match=r"commit.*free disk") as caught,
+    ):
+        make.warehouse.load()
     code, line = explain(caught.value)
     assert code == 1
     assert "\n" not in line
@@ -251,13 +247,11 @@ def test_a_reason_is_written_over_a_link_and_not_through_it(make: "Maker", tmp_p
 
 
 def test_a_landing_that_does_not_fit_leaves_nothing(make: "Maker") -> None:
-    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (200, usual[1]))
-    try:
-        with pytest.raises(StepcastError, match=r"run r1 did not land in .*File too large"):
-            make.profile("r1", make.scenario())
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    with (
+        limited(200),
+        pytest.raises(StepcastError, match=r"r1 did not land in .*File too large"),
+    ):
+        make.profile("r1", make.scenario())
     assert list((make.home / "landing").iterdir()) == []
     make.profile("r1", make.scenario())
     assert make.warehouse.load().loaded == ("r1",)

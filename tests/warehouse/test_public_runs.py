@@ -1,33 +1,24 @@
 """Runs that are given to others: what they keep, and which names are found."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from tests.made_run import made_run
 from warehouse.landing import land, landed_run, read_tables
 from warehouse.public_runs import strip
-from warehouse.records import BadInput, Run
-
-NOW = datetime(2026, 11, 30, tzinfo=UTC)
+from warehouse.records import BadInput
 
 
 def landed(landing: Path, study: str) -> str:
-    run = Run(
-        run_id="a-run",
-        probe="inventory",
-        purpose="profile",
+    run = made_run(
+        "a-run",
+        "inventory",
         study=study,
-        repeat=1,
-        scenario_id=None,
         backend="ssh",
-        status="ok",
-        started_at=NOW,
-        ended_at=NOW,
         host_id="abc",
         host={"cpu": "Xeon", "boot_id": "b-1", "kernel": "6.1-gpu-box"},
-        software={"torch": "2.11"},
         config={"worker": "gpu.l4", "interface": "gpu-box-eth0", "mtu_bytes": 1500},
     )
     node = {"node": "gpu-box", "role": "worker", "node_type": "gpu.l4", "address": "gpu-box.lan"}

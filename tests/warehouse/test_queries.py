@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
+from tests.made_run import all_reduce, raw_table, worker_nodes
 from tests.warehouse.conftest import at
 from tests.warehouse.story import tell
 from warehouse.history import PublishedHistory
-from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, TrainingWorkload
+from warehouse.records import BadInput
 from warehouse.warehouse import QUERIES, Warehouse, run_query
 
 if TYPE_CHECKING:
@@ -38,19 +39,12 @@ def synchronous(make: "Maker") -> None:
 def step(
     make: "Maker", node_type: str, workers: int, batch_size: int, step_s: float, repeat: int
 ) -> None:
-    scenario = Scenario(
-        workload=TrainingWorkload(
-            dnn="cnn", image_size=32, batch_size=batch_size, framework="pytorch"
-        ),
-        strategy=Strategy(kind="all_reduce", workers=workers),
-        nodes=(NodeGroup(role="worker", node_type=node_type, count=workers),),
-        link_mbps=100,
-    )
+    nodes = worker_nodes(node_type, workers)
+    scenario = all_reduce(nodes, link_mbps=100, dnn="cnn", batch_size=batch_size)
     run_id = f"ring-{node_type}-{workers}-b{batch_size}-{repeat}"
     run = make.run(run_id, scenario, "measurement", study="rings", repeat=repeat)
-    sample = {"metric": ["step_time_s"], "unit": ["s"], "value": [step_s]}
-    window = pl.lit(None, pl.Int16)
-    make.land(run, scenario, {"sample": pl.DataFrame(sample).with_columns(window=window)})
+    sample = raw_table("sample", "metric unit value", [("step_time_s", "s", step_s)])
+    make.land(run, scenario, {"sample": sample})
 
 
 def tell_all(make: "Maker") -> None:
@@ -148,13 +142,6 @@ def test_variance_is_between_trials_and_between_nodes(built: "Built", fresh: "Ma
 def fill_curve(make: "Maker") -> None:
     make.profile("p1", make.scenario(1))
     make.warehouse.load()
-    fits = [make.fit("p1"), make.fit("p1", system="lin")]
-    forecasts = [(2.0, 3.9, 4.0, 4.1), (2.0, 3.0, 4.0, 4.1)]
-    for fit, values in zip(fits, forecasts, strict=True):
-        make.warehouse.record_fit(fit)
-        make.warehouse.record_predictions(
-            [make.prediction(fit, make.scenario(w), x) for w, x in enumerate(values, start=1)]
-        )
     for workers, value in enumerate((2.0, 3.0, 4.0, 4.0), start=1):
         make.measure(f"m{workers}", make.scenario(workers), [value], minute=4 + workers)
     make.warehouse.load()
@@ -162,7 +149,7 @@ def fill_curve(make: "Maker") -> None:
 
 @pytest.fixture
 def curve(built: "Built", fresh: "Maker") -> "Maker":
-    """Return a maker whose warehouse has 1 to 4 workers predicted, then measured.
+    """Return a maker whose warehouse has one worker profiled, and 1 to 4 measured.
 
     A worker costs 0.17 US dollars an hour, the server 0.08; both prices are declared.
     """

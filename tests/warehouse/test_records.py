@@ -4,9 +4,10 @@ import polars as pl
 import pytest
 from pydantic import ValidationError
 
+from tests.made_run import all_reduce, worker_nodes
 from tests.models.runs import scenario
 from warehouse.home import CHECKOUT
-from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload, content_hash
+from warehouse.records import Scenario, Strategy, content_hash
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
@@ -43,7 +44,7 @@ def test_what_has_landed_keeps_its_ids_and_labels() -> None:
 
 
 def test_how_a_network_is_trained_is_part_of_a_scenario_and_its_label() -> None:
-    plain = all_reduce(2)
+    plain = replicas(2)
     load = {"precision": "bfloat16", "optimizer": "adamw", "accumulate": 4, "sequence_length": 128}
     other = plain.model_copy(
         update={"workload": plain.workload.model_copy(update=load | {"image_size": 0})}
@@ -63,7 +64,7 @@ def test_how_a_network_is_trained_is_part_of_a_scenario_and_its_label() -> None:
 
 
 def test_one_device_alone_is_another_strategy_than_one_replica() -> None:
-    replica = all_reduce(1).model_copy(update={"link_mbps": None})
+    replica = replicas(1).model_copy(update={"link_mbps": None})
     alone = replica.model_copy(update={"strategy": Strategy.model_validate({"kind": "single"})})
     assert '"strategy":{"kind":"single","servers":0,"workers":1}' in alone.canonical_json()
     assert Scenario.model_validate_json(alone.canonical_json()) == alone
@@ -84,7 +85,7 @@ def test_one_device_alone_is_another_strategy_than_one_replica() -> None:
 def test_a_single_device_has_nothing_to_share(
     strategy: dict[str, int], link_mbps: float | None, told: str
 ) -> None:
-    fields = all_reduce(1).model_dump(mode="json") | {"strategy": {"kind": "single", **strategy}}
+    fields = replicas(1).model_dump(mode="json") | {"strategy": {"kind": "single", **strategy}}
     with pytest.raises(ValidationError, match=told):
         Scenario.model_validate(fields | {"link_mbps": link_mbps})
 
@@ -99,25 +100,16 @@ def test_cross_traffic_is_part_of_a_scenario() -> None:
         Scenario.model_validate_json(beside.canonical_json().replace("200.0", "null"))
 
 
-def all_reduce(workers: int, **strategy: object) -> Scenario:
+def replicas(workers: int) -> Scenario:
     """Return a scenario without parameter servers."""
-    return Scenario(
-        workload=TrainingWorkload(dnn="resnet18", framework="pytorch", image_size=64, batch_size=8),
-        strategy=Strategy.model_validate({"kind": "all_reduce", "workers": workers, **strategy}),
-        nodes=(NodeGroup(role="worker", node_type="emu.1c", count=workers),),
-        link_mbps=300.0,
-    )
+    return all_reduce(worker_nodes("emu.1c", workers), link_mbps=300, dnn="resnet18")
 
 
 def test_a_group_may_have_a_batch_of_its_own() -> None:
-    (group,) = all_reduce(2).nodes
+    (group,) = replicas(2).nodes
     assert "batch_size" not in group.canonical_json()
     slow = group.model_copy(update={"node_type": "slow", "batch_size": 4})
-    mixed = Scenario(
-        workload=all_reduce(2).workload,
-        strategy=Strategy(kind="all_reduce", workers=4),
-        nodes=(group, slow),
-    )
+    mixed = all_reduce(group, slow, dnn="resnet18")
     assert Scenario.model_validate_json(mixed.canonical_json()) == mixed
     assert mixed.label.endswith(", all-reduce, W=4 (2 emu.1c + 2 slow b4)")
     for wrong, message in (

@@ -4,27 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.made_run import all_reduce, worker_nodes
 from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
 from warehouse.requirements import Requirement, RequirementScope, Subject, meets_requirement
 
 FAST, SLOW = "emu.avx512.s15", "emu.sse41.s15"
 
 
-def scenario(
-    *nodes: NodeGroup, dnn: str = "vgg11", batch_size: int = 8, link_mbps: float | None = 500
-) -> Scenario:
-    return Scenario(
-        workload=TrainingWorkload(
-            dnn=dnn, framework="pytorch", image_size=32, batch_size=batch_size
-        ),
-        strategy=Strategy(kind="all_reduce", workers=sum(node.count for node in nodes)),
-        nodes=nodes,
-        link_mbps=link_mbps,
-    )
+def scenario(*nodes: NodeGroup, link_mbps: float | None = 500, **load: object) -> Scenario:
+    return all_reduce(*nodes, link_mbps=link_mbps, **load)
 
 
 def group(node_type: str, count: int = 1, batch_size: int | None = None) -> NodeGroup:
-    return NodeGroup(role="worker", node_type=node_type, count=count, batch_size=batch_size)
+    return worker_nodes(node_type, count, batch_size=batch_size)
 
 
 def of_links(worker: str = "", link_mbps: float | None = 500) -> Subject:

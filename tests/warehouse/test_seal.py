@@ -1,7 +1,7 @@
 """Forecasts that are published before they are judged."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from tests.warehouse.conftest import at
+from tests.warehouse.conftest import at, fill_fitted
 from warehouse.chain import head
 from warehouse.connection import connect
 from warehouse.records import BadInput
@@ -20,19 +20,14 @@ if TYPE_CHECKING:
 
 
 def fill_forecast(make: "Maker") -> None:
-    make.profile("p1", make.scenario(1))
-    make.warehouse.load()
-    fit = make.fit("p1")
-    make.warehouse.record_fit(fit)
-    make.warehouse.record_predictions(
-        [make.prediction(fit, make.scenario(workers), float(workers)) for workers in (2, 3)]
-    )
+    fill_fitted(make)
+    make.forecast({2: 2.0, 3: 3.0})
 
 
 @pytest.fixture
-def forecast(built: "Built", fresh: "Maker") -> Iterator["Maker"]:
-    """A warehouse with forecasts of two and three workers, of which nothing is measured."""
-    yield built(fill_forecast, fresh.home)
+def forecast(built: "Built", fresh: "Maker") -> "Maker":
+    """Return a maker with forecasts of two and three workers, of which nothing is measured."""
+    return built(fill_forecast, fresh.home)
 
 
 def seal(make: "Maker", folder: Path, minute: int = 4) -> tuple[Path, int]:

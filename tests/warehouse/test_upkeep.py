@@ -1,12 +1,11 @@
-import resource
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
 
+from tests.warehouse.conftest import limited
 from warehouse import publication, upkeep
 from warehouse.check import check
 from warehouse.connection import SCHEMA, presence
@@ -31,16 +30,6 @@ def schema_of(file: Path) -> list[set[tuple[object, ...]]]:
         return [set(connection.execute(sql).fetchall()) for sql in (COMMENTS, CONSTRAINTS)]
 
 
-def limited(limit_bytes: int, work: Callable[[], object]) -> None:
-    """Do something in a process of which no file may grow beyond a size, as on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, before[1]))
-    try:
-        work()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
 def names(home: Path) -> set[str]:
     return {path.name for path in home.iterdir()}
 
@@ -60,8 +49,11 @@ def test_a_backup_holds_everything_and_can_take_the_warehouses_place(
 
 
 def test_a_backup_that_does_not_fit_leaves_nothing(filled: "Maker", tmp_path: Path) -> None:
-    with pytest.raises(StepcastError, match=r"was not backed up to .*full: copying ended with"):
-        limited(100_000, lambda: backup(filled.home, tmp_path / "full"))
+    with (
+        limited(100_000),
+        pytest.raises(StepcastError, match=r"not backed up to .*full: copying"),
+    ):
+        backup(filled.home, tmp_path / "full")
     assert names(tmp_path / "full") == set()
     assert check(filled.home).findings == ()
 
@@ -87,8 +79,11 @@ def test_compaction_reclaims_space_and_keeps_all_else(filled: "Maker") -> None:
 def test_a_compaction_that_does_not_fit_changes_nothing(filled: "Maker") -> None:
     main = filled.home / "warehouse.duckdb"
     before = main.read_bytes()
-    with pytest.raises(StepcastError, match=r"could not be written: .*File too large; free disk"):
-        limited(100_000, lambda: compact(filled.home))
+    with (
+        limited(100_000),
+        pytest.raises(StepcastError, match=r"not be written: .*File too large; free"),
+    ):
+        compact(filled.home)
     assert main.read_bytes() == before
     assert names(filled.home) == {"warehouse.duckdb", "history.duckdb", "landing", "journal"}
 
@@ -146,8 +141,8 @@ def test_migrating_keeps_the_warehouse_as_it_was(filled: "Maker") -> None:
 @pytest.mark.usefixtures("newer_code")
 def test_without_room_for_the_backup_nothing_is_migrated(filled: "Maker") -> None:
     before = everything(filled.home / "warehouse.duckdb")
-    with pytest.raises(StepcastError, match="was not backed up"):
-        limited(100_000, lambda: Warehouse(filled.home).load())
+    with limited(100_000), pytest.raises(StepcastError, match="was not backed up"):
+        Warehouse(filled.home).load()
     assert everything(filled.home / "warehouse.duckdb") == before
 
 

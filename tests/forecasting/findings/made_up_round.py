@@ -15,11 +15,11 @@ from networks.primitives import PrimitiveGraph
 from profilers.probe import PlannedRun
 from studies.rounds import Round
 from studies.study import read_study
-from tests.made_run import made_run
+from tests.made_run import made_run, raw_table
 from tests.pipelines.service.made_up import at_hand, chain, convolutions
 from tests.synthetic import write_study
 from warehouse.landing import land
-from warehouse.records import Run
+from warehouse.records import Run, Scenario
 
 SIDE = 64
 LAYERS: Mapping[str, int] = {"resnet18": 18, "vgg11": 11, "squeezenet": 24, "mobilenet": 28}
@@ -48,9 +48,10 @@ def graphs() -> dict[tuple[str, int], PrimitiveGraph]:
     return {(dnn, SIDE): chain(convolutions(count), dnn) for dnn, count in LAYERS.items()}
 
 
-def step_s(dnn: str, batch_size: int, workers: int) -> float:
+def step_s(scenario: Scenario) -> float:
     """Return a step: so much for each convolution of an image, and for each server."""
-    return 0.001 * LAYERS[dnn] * batch_size + 0.01 * workers
+    load = scenario.workload
+    return 0.001 * LAYERS[load.dnn] * load.batch_size + 0.01 * scenario.strategy.workers
 
 
 def landed(folder: Path, patch: pytest.MonkeyPatch) -> Round:
@@ -65,27 +66,15 @@ def landed(folder: Path, patch: pytest.MonkeyPatch) -> Round:
 
 def judged(round_: Round, factors: Mapping[str, float]) -> pl.DataFrame:
     """Return forecasts of all test scenarios: so many times the measured step, by system."""
-    rows = [
-        (
-            system,
-            scenario.scenario_id,
-            scenario.workload.dnn,
-            scenario.strategy.workers,
-            factor
-            * step_s(
-                scenario.workload.dnn, scenario.workload.batch_size, scenario.strategy.workers
-            ),
-            step_s(scenario.workload.dnn, scenario.workload.batch_size, scenario.strategy.workers),
-            100 * (factor - 1),
-            None,
-            FIT_ID,
-        )
-        for system, factor in factors.items()
-        for curve in round_.study.curves
-        if curve.is_judged
-        for scenario in curve.scenarios("loopback")
-    ]
-    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    rows: list[tuple[object, ...]] = []
+    curves = [curve for curve in round_.study.curves if curve.is_judged]
+    for scenario in (scenario for curve in curves for scenario in curve.scenarios("loopback")):
+        asked = scenario.workload.dnn, scenario.strategy.workers
+        measured_s = step_s(scenario)
+        for system, factor in factors.items():
+            of = (system, scenario.scenario_id, *asked, factor * measured_s, measured_s)
+            rows.append((*of, 100 * (factor - 1), None, FIT_ID))
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row").sort("system", maintain_order=True)
 
 
 def _land(folder: Path, place: int, need: PlannedRun) -> Run:
@@ -103,8 +92,7 @@ def _land(folder: Path, place: int, need: PlannedRun) -> Run:
         host_id="host-1",
         config={"settings": json.dumps(need.settings)},
     )
-    seconds = step_s(scenario.workload.dnn, scenario.workload.batch_size, scenario.strategy.workers)
-    rows = [("step_time_s", "s", 0, seconds)]
-    sample = pl.DataFrame(rows, ["metric", "unit", "window", "value"], orient="row")
+    rows = [("step_time_s", "s", 0, step_s(scenario))]
+    sample = raw_table("sample", "metric unit window value", rows)
     land(folder, run, scenario, {"sample": sample})
     return run

@@ -19,10 +19,11 @@ from forecasting.findings.study import SCHEMA
 from networks import extraction
 from studies.rounds import Round
 from tests.forecasting.findings.made_up_round import RUN_S, graphs, judged, landed
+from tests.made_run import made_fit
 from tests.pipelines.service.made_up import at_hand
-from warehouse.ledger import FitRecord
 from warehouse.warehouse import Warehouse
 
+YEARS_LATER = datetime(2031, 1, 1, tzinfo=UTC)
 FACTORS = {"predictddl": 1.1, "predictddl_paper": 3.0, "ernest_pooled": 0.5}
 
 
@@ -38,7 +39,8 @@ def found(made: tuple[Round, Path]) -> Iterator[MeasuredRound]:
     round_, folder = made
     warehouse = Warehouse(folder.parent)
     warehouse.load()
-    fit = _fit(round_)
+    profiles = [run.run_id for run in round_.runs if run.purpose == "profile"]
+    fit = made_fit("predictddl_paper", *profiles, backend="loopback", created_at=YEARS_LATER)
     warehouse.record_fit(fit)
     of = MeasuredRound(round_, warehouse)
     forecasts = judged(round_, FACTORS).with_columns(fit_id=pl.lit(fit.fit_id))
@@ -51,23 +53,6 @@ def found(made: tuple[Round, Path]) -> Iterator[MeasuredRound]:
 def rows_of(frame: pl.DataFrame | None) -> pl.DataFrame:
     assert frame is not None
     return frame
-
-
-def _fit(round_: Round) -> FitRecord:
-    """Return a record of a fit of predictddl_paper to the train scenarios of a round."""
-    return FitRecord(
-        system="predictddl_paper",
-        model_version="3",
-        parameters={},
-        run_ids=tuple(run.run_id for run in round_.runs if run.purpose == "profile"),
-        row_filter="all",
-        row_count=8,
-        data_hash="abc",
-        backend="loopback",
-        host_id="host-1",
-        code_version="v1",
-        created_at=datetime(2031, 1, 1, tzinfo=UTC),
-    )
 
 
 def test_workloads_are_those_measured_and_how_they_are_known(found: MeasuredRound) -> None:

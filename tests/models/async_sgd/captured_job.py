@@ -9,7 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from tests.models.async_sgd.captures import FRAME_SCHEMA, streams
+from tests.made_run import raw_table
+from tests.models.async_sgd.captures import FRAME, streams
 from tests.models.async_sgd.frames import EPOCH_US, RUN_ID, tables
 from tests.models.runs import links, run_tables, samples
 
@@ -65,12 +66,9 @@ def raw_tables(window_bytes: int = WINDOW_BYTES, steps: int = 3) -> dict[str, An
     return {
         "run": runs,
         "scenario": scenarios,
-        "operation": made.operations,
-        "edge": made.edges,
-        "timing": made.timings,
-        "step": made.steps,
+        **made.raw,
         "sample": samples({"client_gap_s": [0.05], "step_time_s": [1.37]}),
         "link": pl.concat([links([100e3], [100e3]), links([1e6], [1e6], run_id="links-2")]),
         "stream": streams(*packets),
-        "http2_frame": pl.DataFrame(announced, schema=FRAME_SCHEMA, orient="row"),
+        "http2_frame": raw_table("http2_frame", FRAME, announced),
     }

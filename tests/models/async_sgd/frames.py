@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from models.async_sgd.trace import Profile, read_profile
+from tests.made_run import raw_table
 
 RUN_ID = "profile-1"
 EPOCH_US = 1_700_000_000_000_000
@@ -54,65 +55,32 @@ def tables(
     """
     traced_us = [max(map(sum, timed.values()), default=0) + 5_000_000 for timed in steps]
     return Tables(
-        operations=pl.DataFrame(
+        operations=raw_table(
+            "operation",
+            "run_id operation name type resource server size_bytes",
             [
-                (
-                    RUN_ID,
-                    i,
-                    f"{resource}{i}",
-                    "Any",
-                    resource,
-                    None if resource == "worker" else 0,
-                    b,
-                )
-                for i, (resource, b) in enumerate(operations)
+                (RUN_ID, i, f"{at}{i}", "Any", at, None if at == "worker" else 0, size_bytes)
+                for i, (at, size_bytes) in enumerate(operations)
             ],
-            schema={
-                "run_id": pl.String,
-                "operation": pl.Int32,
-                "name": pl.String,
-                "type": pl.String,
-                "resource": pl.String,
-                "server": pl.Int16,
-                "size_bytes": pl.Int64,
-            },
-            orient="row",
         ),
-        edges=pl.DataFrame(
-            [(RUN_ID, *edge) for edge in edges],
-            schema={"run_id": pl.String, "source": pl.Int32, "target": pl.Int32},
-            orient="row",
-        ),
-        timings=pl.DataFrame(
+        edges=raw_table("edge", "run_id source target", [(RUN_ID, *edge) for edge in edges]),
+        timings=raw_table(
+            "timing",
+            "run_id step operation start_us duration_us",
             [
                 (RUN_ID, step, operation, *times)
                 for step, timed in enumerate(steps)
                 for operation, times in timed.items()
             ],
-            schema={
-                "run_id": pl.String,
-                "step": pl.Int32,
-                "operation": pl.Int32,
-                "start_us": pl.Int64,
-                "duration_us": pl.Int64,
-            },
-            orient="row",
         ),
-        steps=pl.DataFrame(
+        steps=raw_table(
+            "step",
+            "run_id worker step traced start_us end_us",
             [
                 (RUN_ID, 0, step, traced, EPOCH_US, EPOCH_US + lasted_us)
                 for traced, all_us in ((True, traced_us), (False, untraced_us))
                 for step, lasted_us in enumerate(all_us)
             ],
-            schema={
-                "run_id": pl.String,
-                "worker": pl.Int16,
-                "step": pl.Int32,
-                "traced": pl.Boolean,
-                "start_us": pl.Int64,
-                "end_us": pl.Int64,
-            },
-            orient="row",
         ),
     )
 

@@ -13,6 +13,7 @@ from models.async_sgd.link_sharing import (
     measured_sharing,
     share,
 )
+from tests.made_run import raw_table
 
 UNLIMITED = float("inf")
 
@@ -92,15 +93,7 @@ def rows(
         for speeds in shares
         for place, speed in enumerate(speeds)
     ]
-    schema = {
-        "direction": pl.String,
-        "flows": pl.Int16,
-        "place": pl.Int16,
-        "seconds": pl.Float64,
-        "bytes": pl.Int64,
-        "opposite": pl.Int16,
-    }
-    return pl.DataFrame(records, schema=schema, orient="row")
+    return raw_table("contention", "direction flows place seconds bytes opposite", records)
 
 
 def test_what_was_seen_for_a_moment_only_is_left_out() -> None:

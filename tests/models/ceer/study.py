@@ -1,13 +1,17 @@
 """Raw tables of made-up profile runs, as a study for Ceer lands them."""
 
 import json
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
 from models.ceer.operations import NetworkOperations
+from tests.made_run import all_reduce, raw_table, worker_nodes
 from tests.models.ceer.frames import MB
-from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
+from warehouse.records import Scenario, TrainingWorkload
 
+Rows = Mapping[str, tuple[str, Sequence[tuple[object, ...]]]]
+"""By table, its columns and rows."""
 DNNS = ("a", "b", "c", "d", "e")
 SLOWNESS = {"slow": 1.0, "fast": 0.25}
 LINK_MBPS = 200.0
@@ -17,12 +21,9 @@ SHARE = 0.4
 
 def scenario(dnn: str, node_type: str, workers: int, link_mbps: float = LINK_MBPS) -> Scenario:
     """Synchronous training of one of the made-up DNNs."""
-    return Scenario(
-        workload=TrainingWorkload(dnn=dnn, image_size=32, batch_size=8),
-        strategy=Strategy(kind="all_reduce", workers=workers),
-        nodes=(NodeGroup(role="worker", node_type=node_type, count=workers, cpu_share=SHARE),),
-        link_mbps=link_mbps,
-    )
+    load = {"dnn": dnn, "framework": "tensorflow", "image_size": 32}
+    nodes = worker_nodes(node_type, workers, cpu_share=SHARE)
+    return all_reduce(nodes, link_mbps=link_mbps, **load)
 
 
 def size(dnn: str) -> int:
@@ -73,69 +74,45 @@ def tables(
             for count in workers:
                 run_id = f"{dnn}-{node_type}-{count}"
                 measured = scenario(dnn, node_type, count)
-                run_tables = {
-                    "run": pl.DataFrame(
-                        {
-                            "scenario_id": [measured.scenario_id],
-                            "probe": ["tf_operations" if count == 1 else "tf_sync"],
-                        }
-                    ),
-                    "scenario": pl.DataFrame(
-                        {
-                            "scenario_id": [measured.scenario_id],
-                            "canonical": [measured.canonical_json()],
-                        }
-                    ),
-                    "sample": _samples(dnn, node_type, count),
+                named, probe = measured.scenario_id, "tf_operations" if count == 1 else "tf_sync"
+                known: Rows = {
+                    "run": ("scenario_id probe", [(named, probe)]),
+                    "scenario": ("scenario_id canonical", [(named, measured.canonical_json())]),
+                    "sample": ("metric value", _samples(dnn, node_type, count)),
+                    **(_operations(dnn, node_type) if count == 1 else {}),
                 }
-                if count == 1:
-                    run_tables |= _operations(dnn, node_type)
-                for name, frame in run_tables.items():
-                    parts.setdefault(name, []).append(frame.with_columns(run_id=pl.lit(run_id)))
+                for name, rows in known.items():
+                    frame = raw_table(name, *rows).with_columns(run_id=pl.lit(run_id))
+                    parts.setdefault(name, []).append(frame)
     return {name: pl.concat(frames) for name, frames in parts.items()}
 
 
-def _samples(dnn: str, node_type: str, workers: int) -> pl.DataFrame:
+def _samples(dnn: str, node_type: str, workers: int) -> list[tuple[str, float]]:
     held_s = step_s(dnn, node_type, workers)
     # Two windows, one as much too long as the other is too short.
     rows = [("step_time_s", 0.9 * held_s), ("step_time_s", 1.1 * held_s)]
     if workers == 1:
         rows.append(("unconfined_step_time_s", held_s * SHARE))
-    return pl.DataFrame(rows, schema=["metric", "value"], orient="row")
+    return rows
 
 
-def _operations(dnn: str, node_type: str) -> dict[str, pl.DataFrame]:
+def _operations(dnn: str, node_type: str) -> Rows:
     (relu,) = network(scenario(dnn, node_type, 1).workload).operations.to_dicts()
     us = operations_s(dnn, node_type) / 2 * 1e6
-    numbers = [0, 1]
+    each = (0, 1)
+    sizes_bytes = relu["input_bytes"], relu["output_bytes"]
     return {
-        "operation": pl.DataFrame(
-            {
-                "operation": numbers,
-                "type": ["Relu"] * 2,
-                "resource": ["worker"] * 2,
-                "device": pl.Series([None] * 2, dtype=pl.String),
-                "input_bytes": [relu["input_bytes"]] * 2,
-                "output_bytes": [relu["output_bytes"]] * 2,
-            }
+        "operation": (
+            "operation type resource device input_bytes output_bytes",
+            [(number, "Relu", "worker", None, *sizes_bytes) for number in each],
         ),
-        "operation_shape": pl.DataFrame(
-            {
-                "operation": numbers,
-                "inputs": [relu["inputs"]] * 2,
-                "outputs": [relu["outputs"]] * 2,
-                "attributes": ["{}"] * 2,
-            }
+        "operation_shape": (
+            "operation inputs outputs attributes",
+            [(number, relu["inputs"], relu["outputs"], "{}") for number in each],
         ),
-        "operation_time": pl.DataFrame(
-            {
-                "operation": numbers,
-                "mean_us": [0.5 * us, 1.5 * us],
-                "median_us": [us] * 2,
-                "sd_us": [0.0] * 2,
-            }
+        "operation_time": (
+            "operation mean_us median_us sd_us",
+            [(number, (number + 0.5) * us, us, 0.0) for number in each],
         ),
-        "dnn": pl.DataFrame(
-            {"dnn": [dnn], "image_size": [32], "parameter_count": [parameters(dnn)]}
-        ),
+        "dnn": ("dnn image_size parameter_count", [(dnn, 32, parameters(dnn))]),
     }

@@ -11,11 +11,12 @@ from models.ceer.operations import WORKS_ON, NetworkOperations
 from networks import catalogue, extraction
 from networks.operation_graph import GraphOperation, OperationGraph
 from networks.own_model import OwnModel
+from tests.made_run import all_reduce, worker_nodes
 from tests.models.ceer import study
 from tests.models.ceer.frames import MB, operation
 from tests.models.ceer.frames import network as network_of
 from tests.models.runs import scenario as with_server
-from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, TrainingWorkload
+from warehouse.records import BadInput, Scenario, TrainingWorkload
 
 
 def model(tables: dict[str, pl.DataFrame] | None = None) -> FittedCeer:
@@ -82,21 +83,13 @@ def test_operations_that_no_profile_had_are_named() -> None:
 
 def test_what_ceer_is_not_about_is_declined() -> None:
     assert explain_refusal(study.scenario("a", "slow", 4)) is None
-    mixed = Scenario(
-        workload=TrainingWorkload(dnn="a", image_size=32, batch_size=8),
-        strategy=Strategy(kind="all_reduce", workers=2),
-        nodes=tuple(NodeGroup(role="worker", node_type=name, count=1) for name in study.SLOWNESS),
-    )
-    torch = mixed.model_copy(
-        update={"workload": mixed.workload.model_copy(update={"framework": "pytorch"})}
-    )
+    types = [worker_nodes(name) for name in study.SLOWNESS]
+    mixed, torch = all_reduce(*types, framework="tensorflow"), all_reduce(*types)
     assert "fast and slow" in str(explain_refusal(mixed))
     assert "not of pytorch" in str(explain_refusal(torch))
     assert "not of tensorflow" in str(explain_refusal(study.scenario("a", "slow", 1), "pytorch"))
-    groups = [
-        NodeGroup(role="worker", node_type="slow", count=1, batch_size=size) for size in (None, 4)
-    ]
-    uneven = Scenario(workload=mixed.workload, strategy=mixed.strategy, nodes=tuple(groups))
+    groups = [worker_nodes("slow", batch_size=size) for size in (None, 4)]
+    uneven = all_reduce(*groups, framework="tensorflow")
     assert "the same batch each" in str(explain_refusal(uneven))
 
 

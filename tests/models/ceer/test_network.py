@@ -11,6 +11,8 @@ from models.ceer.operations import (
     operations_of_graph,
 )
 from networks.operation_graph import GraphOperation, OperationGraph
+from tests.made_run import raw_table
+from tests.models.ceer import study
 from tests.models.runs import scenario
 
 SCENARIO = scenario()
@@ -48,25 +50,18 @@ def tables(*run_ids: str) -> dict[str, pl.DataFrame]:
             if us is not None:
                 times.append((run_id, number, us + 2.0 * slower, 7.0, 1.0))
     shapes = [(run_id, 2, "[[4, 4], [4, 4]]", "[[4, 4]]", "{}") for run_id in run_ids]
-    names = ["run_id", "operation", "type", "resource", "device", "input_bytes", "output_bytes"]
-    return {
-        "run": pl.DataFrame(
-            {"run_id": run_ids, "scenario_id": [SCENARIO.scenario_id] * len(run_ids)}
+    known: study.Rows = {
+        "run": ("run_id scenario_id", [(run_id, SCENARIO.scenario_id) for run_id in run_ids]),
+        "scenario": (
+            "scenario_id canonical",
+            [(SCENARIO.scenario_id, SCENARIO.canonical_json())],
         ),
-        "scenario": pl.DataFrame(
-            {"scenario_id": [SCENARIO.scenario_id], "canonical": [SCENARIO.canonical_json()]}
-        ),
-        "operation": pl.DataFrame(operations, schema=names, orient="row"),
-        "operation_time": pl.DataFrame(
-            times, schema=["run_id", "operation", "mean_us", "median_us", "sd_us"], orient="row"
-        ),
-        "sample": pl.DataFrame(
-            schema={"run_id": pl.String, "metric": pl.String, "value": pl.Float64}
-        ),
-        "operation_shape": pl.DataFrame(
-            shapes, schema=["run_id", "operation", "inputs", "outputs", "attributes"], orient="row"
-        ),
+        "operation": ("run_id operation type resource device input_bytes output_bytes", operations),
+        "operation_time": ("run_id operation mean_us median_us sd_us", times),
+        "sample": ("run_id metric value", []),
+        "operation_shape": ("run_id operation inputs outputs attributes", shapes),
     }
+    return {name: raw_table(name, *rows) for name, rows in known.items()}
 
 
 def test_equal_operations_of_a_run_are_one_row() -> None:

@@ -11,7 +11,8 @@ from models.predictddl.ghn import Embedder
 from models.predictddl.observations import DENSE, DEPTHWISE, DISK, MEMORY, ObservedStep
 from models.predictddl.training_set import Key, TrainingSet
 from networks.primitives import Primitive, PrimitiveGraph
-from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
+from tests.made_run import all_reduce, raw_table, worker_nodes
+from warehouse.records import Scenario
 
 SIDE = 32
 NETWORKS = ("ant", "bee", "cow", "dog", "elk")
@@ -55,23 +56,11 @@ def graphs(wanted: Iterable[Key]) -> Mapping[Key, PrimitiveGraph]:
     return {key: network(key[0]) for key in wanted}
 
 
-def group(node_type: str, count: int) -> NodeGroup:
-    """Return nodes of one of the types."""
-    return NodeGroup(
-        role="worker", node_type=node_type, count=count, cpu_share=0.5, memory_bytes=2**30
-    )
-
-
 def scenario(dnn: str, workers: int, batch_size: int, node_type: str = "fast") -> Scenario:
     """Return training on nodes of one type."""
-    return Scenario(
-        workload=TrainingWorkload(
-            dnn=dnn, framework="pytorch", image_size=SIDE, batch_size=batch_size
-        ),
-        strategy=Strategy(kind="all_reduce", workers=workers),
-        nodes=(group(node_type, workers),),
-        link_mbps=500.0,
-    )
+    load = {"dnn": dnn, "image_size": SIDE, "batch_size": batch_size}
+    nodes = worker_nodes(node_type, workers, cpu_share=0.5, memory_bytes=2**30)
+    return all_reduce(nodes, link_mbps=500, **load)
 
 
 def step_s(scenario: Scenario) -> float:
@@ -124,22 +113,9 @@ def raw_tables(made: Sequence[Scenario] | None = None) -> dict[str, pl.DataFrame
     for name, rates in MEASURED.items():
         runs.append((f"of-{name}", "inventory", "ok", None, json.dumps({"worker": name})))
         samples += [(f"of-{name}", metric, 0, value) for metric, value in rates.items()]
-    columns = ["run_id", "probe", "status", "scenario_id", "config"]
+    known = [(scenario.scenario_id, scenario.canonical_json()) for scenario in trained]
     return {
-        "run": pl.DataFrame(runs, columns, orient="row"),
-        "scenario": pl.DataFrame(
-            [(scenario.scenario_id, scenario.canonical_json()) for scenario in trained],
-            ["scenario_id", "canonical"],
-            orient="row",
-        ),
-        "sample": pl.DataFrame(
-            samples,
-            schema={
-                "run_id": pl.String,
-                "metric": pl.String,
-                "window": pl.Int16,
-                "value": pl.Float64,
-            },
-            orient="row",
-        ),
+        "run": raw_table("run", "run_id probe status scenario_id config", runs),
+        "scenario": raw_table("scenario", "scenario_id canonical", known),
+        "sample": raw_table("sample", "run_id metric window value", samples),
     }

@@ -6,7 +6,8 @@ from itertools import product
 
 import polars as pl
 
-from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
+from tests.made_run import all_reduce, worker_nodes
+from warehouse.records import NodeGroup, Scenario
 
 HOP_S = 1e-3
 MIB = 2**20
@@ -26,23 +27,14 @@ MIXES = (("fast",), ("slow",), ("fast", "slow"))
 
 def group(node_type: str, count: int = 1, batch_size: int | None = None) -> NodeGroup:
     """Return nodes of one of the types."""
-    return NodeGroup(
-        role="worker", node_type=node_type, count=count, cpu_share=0.25, batch_size=batch_size
-    )
+    return worker_nodes(node_type, count, cpu_share=0.25, batch_size=batch_size)
 
 
 def scenario(
     *groups: NodeGroup, dnn: str = "small_cnn", batch_size: int = 8, link_mbps: float = 200.0
 ) -> Scenario:
     """Return what trains on all of these nodes."""
-    return Scenario(
-        workload=TrainingWorkload(
-            dnn=dnn, framework="pytorch", image_size=64, batch_size=batch_size
-        ),
-        strategy=Strategy(kind="all_reduce", workers=sum(group.count for group in groups)),
-        nodes=groups,
-        link_mbps=link_mbps,
-    )
+    return all_reduce(*groups, link_mbps=link_mbps, dnn=dnn, batch_size=batch_size)
 
 
 def seconds(world_size: int, size_bytes: int, link_mbps: float) -> float:
