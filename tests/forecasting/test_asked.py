@@ -17,7 +17,7 @@ from forecasting.inputs import find_missing_runs, systems_named, total_minutes
 from models.system import System
 from profilers.probes import PROBES
 from studies.curve import Curve
-from tests.made_run import made_run
+from tests.made_run import made_run, raw_table
 from tests.small_history import PYTORCH, TENSORFLOW
 from warehouse.landing import land
 from warehouse.records import BadInput, Scenario
@@ -197,16 +197,9 @@ def land_price(warehouse: Warehouse, node_type: str, usd_per_hour: float) -> Non
     """Let a price be seen now."""
     now = datetime.now(UTC)
     run = made_run("seen", "prices", now, study="prices", backend="imported", host_id="aws")
-    price = {
-        "provider": "aws",
-        "node_type": node_type,
-        "region": "us-east-1",
-        "market": "on_demand",
-        "usd_per_hour": usd_per_hour,
-        "observed_at": now,
-        "source": "seen",
-    }
-    land(warehouse.landing, run, None, {"price": pl.DataFrame([price])})
+    price = ("aws", node_type, "us-east-1", "on_demand", usd_per_hour, now, "seen")
+    columns = "provider node_type region market usd_per_hour observed_at source"
+    land(warehouse.landing, run, None, {"price": raw_table("price", columns, [price])})
     warehouse.load()
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.phases import PHASES, phases, transfer_s
+from tests.made_run import raw_table
 from tests.models.async_sgd.frames import EPOCH_US, RUN_ID, Tables, chain, tables
 from tests.models.runs import links, raw_tables
 from warehouse.records import BadInput
@@ -41,8 +42,7 @@ def streams(*rows: tuple[int, int, int, int]) -> pl.DataFrame:
         (RUN_ID, step, operation, EPOCH_US + first * MS, EPOCH_US + last * MS)
         for step, operation, first, last in rows
     ]
-    columns = ["run_id", "step", "operation", "first_us", "last_us"]
-    return pl.DataFrame(made, schema=columns, orient="row")
+    return raw_table("stream", "run_id step operation first_us last_us", made)
 
 
 def test_a_chain_is_cut_where_the_link_had_sent_it() -> None:

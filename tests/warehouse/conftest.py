@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.made_run import made_fit, made_run
+from tests.made_run import made_fit, made_run, raw_table
 from warehouse.landing import land
 from warehouse.ledger import FitRecord
 from warehouse.publication import ensure_warehouse
@@ -115,16 +115,11 @@ class Maker:
         """Land a measurement run with one throughput sample per window."""
         where = {"study": study, "host_id": host_id}
         run = self.run(run_id, scenario, "measurement", repeat=repeat, minute=minute, **where)
-        sample = [
-            {"metric": metric, "unit": unit, "window": window, "value": value}
-            for window, throughput in enumerate(values, start=1)
-            for metric, unit, value in (
-                (METRIC, "1/s", throughput),
-                ("idle_cpu_fraction", "1", idle),
-                ("stolen_cpu_fraction", "1", stolen),
-            )
-        ]
-        return self.land(run, scenario, {"sample": pl.DataFrame(sample)})
+        known = [(METRIC, "1/s", value, window) for window, value in enumerate(values, start=1)]
+        busy = (("idle_cpu_fraction", idle), ("stolen_cpu_fraction", stolen))
+        known += [(name, "1", value, window) for *_, window in known for name, value in busy]
+        sample = raw_table("sample", "metric unit value window", known)
+        return self.land(run, scenario, {"sample": sample})
 
     def fit(self, *run_ids: str, system: str = "async_sgd") -> FitRecord:
         parameters = {"client_gap_s": 0.015}
@@ -256,10 +251,15 @@ def dead_pid() -> int:
     return ended.pid
 
 
-def fill_fitted(make: Maker) -> None:
-    """Land a profile of one worker, `p1`, and fit to it."""
+def fill_profiled(make: Maker) -> None:
+    """Land a profile of one worker, `p1`."""
     make.profile("p1", make.scenario(1))
     make.warehouse.load()
+
+
+def fill_fitted(make: Maker) -> None:
+    """Land a profile of one worker, and fit to it."""
+    fill_profiled(make)
     make.warehouse.record_fit(make.fit("p1"))
 
 

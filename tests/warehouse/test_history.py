@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
+from tests.made_run import raw_table
+
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
 
@@ -44,24 +46,21 @@ def test_failed_runs_have_no_place_in_history(make: "Maker") -> None:
 
 
 def test_every_point_of_a_grid_has_its_own_history(make: "Maker") -> None:
-    link = {
-        "direction": ["uplink"] * 3,
-        "flows": [1, 2, 2],
-        "flow": [0, 0, 1],
-        "trial": [0] * 3,
-        "seconds": [1.0] * 3,
-        "bytes": [9, 5, 3],
-        "bandwidth_Bps": [9.0, 5.0, 3.0],
-    }
-    compute = {
-        "batch_size": [4, 4, 8],
-        "trial": [0, 1, 0],
-        "rank": [0] * 3,
-        "forward_s": [1.0, 2.0, 4.0],
-        "backward_s": [2.0, 4.0, 8.0],
-    }
-    make.land(make.run("r1", None, "profile"), None, {"link": pl.DataFrame(link)})
-    make.land(make.run("r2", None, "profile"), None, {"compute": pl.DataFrame(compute)})
+    link = raw_table(
+        "link",
+        "direction flows flow trial seconds bytes bandwidth_Bps",
+        [
+            ("uplink", 1, 0, 0, 1.0, 9, 9.0),
+            *(("uplink", 2, i, 0, 1.0, 5, 5.0 - 2 * i) for i in (0, 1)),
+        ],
+    )
+    compute = raw_table(
+        "compute",
+        "batch_size trial rank forward_s backward_s",
+        [(4, 0, 0, 1.0, 2.0), (4, 1, 0, 2.0, 4.0), (8, 0, 0, 4.0, 8.0)],
+    )
+    make.land(make.run("r1", None, "profile"), None, {"link": link})
+    make.land(make.run("r2", None, "profile"), None, {"compute": compute})
     make.warehouse.load()
     rows = make.rows("SELECT metric, point, value FROM report.latest ORDER BY ALL")
     assert rows.rows() == [

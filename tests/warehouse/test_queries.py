@@ -117,16 +117,12 @@ def compute(make: "Maker") -> None:
     """Land passes over 8 images: 1 and 3 s on one node, 1.5 and 1.5 s on the next one."""
     scenario = make.scenario(1)
     for run_id, seconds in (("first", [1.0, 3.0]), ("step_s", [1.5, 1.5])):
-        passes = {
-            "batch_size": [8, 8],
-            "trial": [0, 1],
-            "rank": [0, 0],
-            "forward_s": [0.25 * step_s for step_s in seconds],
-            "backward_s": [0.75 * step_s for step_s in seconds],
-            "update_s": [0.0, 0.0],
-        }
-        run = make.run(run_id, scenario, "profile")
-        make.land(run, scenario, {"compute": pl.DataFrame(passes)})
+        passes = [
+            (8, trial, 0, 0.25 * step_s, 0.75 * step_s, 0.0) for trial, step_s in enumerate(seconds)
+        ]
+        columns = "batch_size trial rank forward_s backward_s update_s"
+        table = {"compute": raw_table("compute", columns, passes)}
+        make.land(make.run(run_id, scenario, "profile"), scenario, table)
     make.warehouse.load()
 
 

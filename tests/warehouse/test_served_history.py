@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.warehouse.test_ledger import fill_profiled
+from tests.warehouse.conftest import fill_profiled
 from warehouse import served_history
 from warehouse.history import PublishedHistory
 from warehouse.served_history import ServedHistory

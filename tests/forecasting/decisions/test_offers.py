@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shutil import copytree
 
-import polars as pl
 import pytest
 
 from forecasting.decisions.offers import (
@@ -14,7 +13,7 @@ from forecasting.decisions.offers import (
 from forecasting.decisions.question import JobQuestion
 from models.choice.overheads import PREEMPTIONS_PER_NODE_HOUR, expected_duration, young_s
 from studies.curve import Curve
-from tests.made_run import made_run
+from tests.made_run import made_run, raw_table
 from warehouse.landing import land
 from warehouse.warehouse import Warehouse
 
@@ -41,15 +40,22 @@ def land_prices(
     landing: Path, hours: list[tuple[str, float, float]], probe: str = "price", seen: float = 0
 ) -> None:
     """Land spot prices of node types at some hours, which a run of a probe saw at an hour."""
-    prices = pl.DataFrame(hours, ["node_type", "usd_per_hour", "hour"], orient="row").select(
-        "node_type",
-        "usd_per_hour",
-        market=pl.lit("spot"),
-        provider=pl.lit("made up"),
-        region=pl.lit("east"),
-        zone=pl.lit("east-a"),
-        observed_at=pl.lit(START) + pl.duration(minutes=60 * pl.col("hour")),
-        source=pl.lit("made up"),
+    prices = raw_table(
+        "price",
+        "node_type usd_per_hour observed_at market provider region zone source",
+        [
+            (
+                node_type,
+                usd,
+                START + timedelta(hours=hour),
+                "spot",
+                "us",
+                "east",
+                "east-a",
+                "made up",
+            )
+            for node_type, usd, hour in hours
+        ],
     )
     run = made_run(
         probe,

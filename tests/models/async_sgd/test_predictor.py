@@ -12,6 +12,7 @@ import pytest
 
 from models.async_sgd.predictor import AsyncSGD, Settings, fit
 from models.async_sgd.systems import OneServer
+from tests.made_run import raw_table
 from tests.models.async_sgd.frames import (
     CHAIN_STEP,
     COMPUTE,
@@ -156,15 +157,15 @@ def probed(newest: int) -> pl.DataFrame:
         for direction in ("downlink", "uplink")
         for place, carried in enumerate((int(SPEED_BPS) - newest, newest))
     ]
-    columns = ["run_id", "direction", "flows", "place", "seconds", "bytes", "opposite"]
-    return pl.DataFrame(rows, schema=columns, orient="row")
+    columns = "run_id direction flows place seconds bytes opposite"
+    return raw_table("contention", columns, rows)
 
 
 def test_transfers_the_other_way_cost_throughput() -> None:
     """Uploads of one while the other downloads take twice as long: 0.2 s instead of 0.1."""
     seen = probed(50_000)
     single = seen.filter(pl.col("place") == 0, pl.col("direction") == "uplink")
-    single = single.with_columns(flows=pl.lit(1, pl.Int64), opposite=pl.lit(1, pl.Int64))
+    single = single.with_columns(flows=pl.lit(1, pl.Int16), opposite=pl.lit(1, pl.Int16))
     slowed, unhindered = fitted(contention=pl.concat([seen, single])), fitted(contention=seen)
     (link,) = slowed.parameters.links
     assert link.uplink_measured is not None

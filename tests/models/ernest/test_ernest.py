@@ -70,13 +70,12 @@ def test_probed_it_forecasts_more_machines_of_a_job_and_refuses_other_jobs() -> 
 
 def test_each_type_of_a_mix_has_its_own_batch() -> None:
     """As the runs of each type had it; the step takes as long as the slower type."""
-    scenario = study.scenario("ant", 4, 4)
-    nodes = (
-        study.group("fast", 2).model_copy(update={"batch_size": 12}),
-        study.group("slow", 2).model_copy(update={"batch_size": 4}),
-    )
-    mix = scenario.model_copy(update={"nodes": nodes})
     alone = [study.scenario("ant", 4, 12, "fast"), study.scenario("ant", 4, 4, "slow")]
+    nodes = tuple(
+        of.nodes[0].model_copy(update={"count": 2, "batch_size": of.workload.batch_size})
+        for of in alone
+    )
+    mix = alone[1].model_copy(update={"nodes": nodes})
     asks = ERNEST.requires(mix)
     assert not isinstance(asks, Refusal)
     fitted = ERNEST.fit(study.raw_tables(list({ask.scenario for ask in asks})))

@@ -10,7 +10,7 @@ from pipelines.runtime.job_file import TrainingJob, read_job
 from pipelines.runtime.job_store import EventLogEntry, JobStore, progress_entry
 from tests.clocks import DAY, WallClock
 from tests.pipelines.runtime.jobs import write_job
-from tests.warehouse.test_appending import limited
+from tests.warehouse.conftest import limited
 from warehouse.records import BadInput, StepcastError
 
 

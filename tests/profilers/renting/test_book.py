@@ -19,7 +19,7 @@ from profilers.renting.book import (
 )
 from profilers.renting.cap import bill
 from tests.profilers.renting.intents import AT, intent
-from tests.warehouse.test_appending import limited
+from tests.warehouse.conftest import limited
 from warehouse.records import BadInput
 
 INTEND = """
