@@ -66,7 +66,6 @@ _MOSTLY_OF: Mapping[str, str] = {"images": "convolution", "words": "matmul"}
 """Operators of which most of a network consists, by what it sees."""
 _MOSTLY = 0.5
 """Share of the GPU's time of operators timed on it from which on a step rests on data of it."""
-
 _FROZEN = 0.05
 """Part of all parameters from which on a step is one with frozen parameters."""
 
@@ -320,8 +319,9 @@ def fit_model(
     if not measured.timings or not measured.steps:
         raise BadInput("public measurements lack steps of a GPU; `stepcast load public`")
     times = gpu_time.fit(measured.timings, measured.both_layouts)
-    of_public = fit_hosts((*measured.steps, *measured.elsewhere), times)
-    classes = replace(of_public, measured=dict(hosts))
+    classes = replace(
+        fit_hosts((*measured.steps, *measured.elsewhere), times), measured=dict(hosts)
+    )
     families = [JudgedCase.of(judged, "family") for judged in judged_groups(measured)]
     families += [
         JudgedCase.of(judged, "source")
