@@ -7,6 +7,7 @@ in proportion to their rooflines.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -16,14 +17,23 @@ from models.gpu_step.gpu_time import Timing, roofline_us
 from models.gpu_step.measurements import MeasuredStep, Speedup
 from models.gpu_step.operator_kinds import common_name
 from models.gpu_step.operators import Work
-from models.gpu_step.public_rows import STEP_KEY, Fields, RowsBySet, Shape, by_subject, traces_of
+from models.gpu_step.public_rows import (
+    STEP_KEY,
+    Fields,
+    RowsBySet,
+    Shape,
+    by_subject,
+    traces_of,
+)
 from models.gpu_step.step import StepWork, step_work
-from networks.gpu_steps import GpuStep, Operator
+from networks.gpu_steps import GpuStep, Operator, Tensor
 from warehouse.records import Precision
 
 _REPEATS = "Activity Buffer Request"
 """Rows that repeat times of others."""
 _CALLS_ALIKE = 0.6, 1.6
+_FILLING = ("nll_loss_backward", "embedding_dense_backward")
+"""Operators that fill their result with zeros first, which is a row of its own of the profiler."""
 
 
 def profiled_steps(
@@ -34,6 +44,7 @@ def profiled_steps(
     for row in rows["gpu_h100", "operations"]:
         if row["operation"] != _REPEATS:
             profiled[*(row[key] for key in STEP_KEY), row["optimizer"]].append(row)
+    biased = {row["network"] for some in profiled.values() for row in some if _is_biased(row)}
     steps: list[MeasuredStep] = []
     timings: list[Timing] = []
     keys = (*STEP_KEY, "optimizer", "layout", "family", "device")
@@ -42,6 +53,7 @@ def profiled_steps(
         trace = traces.get(tuple(step))
         if trace is None:
             continue
+        trace = _with_bias(trace) if step[0] in biased else trace
         device = devices()[device_name]
         work = step_work(trace, optimizer, step[3])
         if layout == "channels_last":
@@ -101,17 +113,23 @@ def _profiled(
         recorded[key][0] += row["calls"]
         recorded[key][1] += 1e6 * row["value"]
     traced: dict[tuple[Any, ...], list[tuple[Work, float]]] = defaultdict(list)
+    fills: dict[tuple[Any, ...], set[tuple[Any, ...]]] = defaultdict(set)
     for place, (traced_work, calls) in enumerate(zip(work.works, work.calls, strict=True)):
         if traced_work.kind == "none":
             continue
         if place < len(trace.operators):
-            traced[_operator_key(trace.operators[place])].append((traced_work, calls))
+            operator = trace.operators[place]
+            key = _operator_key(operator)
+            traced[key].append((traced_work, calls))
+            if operator.name in _FILLING:
+                fills[key].add(("fill", operator.outputs[0].numbers))
         else:
             traced[(traced_work.name,)].append((traced_work, calls))
     for key, works in traced.items():
         if key not in recorded:
             continue
         calls, us = recorded[key]
+        us += sum(recorded[fill][1] for fill in fills[key] - traced.keys() if fill in recorded)
         expected = sum(count for _, count in works)
         if not _CALLS_ALIKE[0] < calls / expected < _CALLS_ALIKE[1]:
             continue
@@ -129,6 +147,24 @@ def _row_key(operation: str, sides: str | None) -> tuple[Any, ...]:
         if part[:1].isdigit() and all(side.isdigit() for side in part.split("x"))
     ]
     return _key(common_name(operation), shapes)
+
+
+def _is_biased(row: Fields) -> bool:
+    """Tell whether a row is of attention that adds something to its scores."""
+    sides = (row["input_shapes"] or "").split(";")
+    return "_efficient_attention_forward" in row["operation"] and sides[3:4] not in ([], ["-"])
+
+
+def _with_bias(trace: GpuStep) -> GpuStep:
+    """Return a trace with what was added to scores of attention, which it lacks."""
+    operators = []
+    for each in trace.operators:
+        if "attention" in each.name:
+            query, keys = each.inputs[1:3] if each.name.endswith("backward") else each.inputs[:2]
+            bias = Tensor((*query.shape[:3], keys.shape[2]), query.dtype)
+            each = replace(each, inputs=(*each.inputs, bias))
+        operators.append(each)
+    return replace(trace, operators=tuple(operators))
 
 
 def _operator_key(operator: Operator) -> tuple[Any, ...]:

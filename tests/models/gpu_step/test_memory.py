@@ -160,6 +160,8 @@ def test_activations_of_a_transformer_are_what_its_authors_count() -> None:
 class _Masked(torch.nn.Module):
     """Layers of attention with two heads, of whose words each sees those that a mask lets it."""
 
+    mask: torch.Tensor
+
     def __init__(self, mask: torch.Tensor, layers: int) -> None:
         super().__init__()
         self.layers = torch.nn.ModuleList(torch.nn.Linear(32, 32) for _ in range(layers))

@@ -125,3 +125,28 @@ def test_collectives_are_read_with_the_sizes_of_whole_buffers(measured: Measurem
     assert of_azure["size_bytes"] == pytest.approx(2**33)
     assert of_azure["seconds"] == pytest.approx(2 * 7 / 8 * 2**33 / 478.87e9)
     assert set(timed["collective"]) == {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"}
+
+
+@pytest.mark.parametrize(
+    ("family", "name", "dtype", "us"),
+    [
+        # 11.4 and 11.5 us of the loss, 302.9 and 497.7 of the zeros that it fills first.
+        ("bert", "nll_loss_backward", "float32", {314.3}),
+        ("gpt2", "nll_loss_backward", "float32", {509.2}),
+        # BEiT adds positions to scores, for which its kernel is another one.
+        ("beit", "attention_biased", "bfloat16", {153.6}),
+        ("beit", "attention_backward_biased", "bfloat16", {423.9}),
+        ("beit", "attention", "bfloat16", set()),
+        ("vit", "attention", "bfloat16", {47.4}),
+    ],
+)
+def test_a_profiled_row_is_what_ran(
+    measured: Measurements, family: str, name: str, dtype: str, us: set[float]
+) -> None:
+    timed = {
+        round(timing.us, 1)
+        for timing in measured.timings
+        if (timing.family, timing.work.name, timing.work.dtype) == (family, name, dtype)
+        and timing.us > 10
+    }
+    assert us <= timed and (us or not timed)
