@@ -320,6 +320,11 @@ class RentalOptions(AskingOptions):
         description="Whose prices count; any: both markets are on offer. If not given, on_demand "
         "with --capacity, else any.",
     )
+    region: str | None = Field(
+        default=None,
+        description="Whose prices count; if not given, the region that has prices of most node "
+        "types, of --capacity the one where it costs least.",
+    )
     as_of: Time | None = Field(default=None, description="As of this date, UTC; now if not given.")
     max_nodes: Count | None = Field(
         default=None, description="Nodes of a type at most, where no --capacity is given; 64."

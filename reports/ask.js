@@ -190,7 +190,7 @@ function bodies() {
     if (!number("dataset_samples")) throw new Refused("How many samples has an epoch?");
     Object.assign(body, { epochs: amount, dataset_samples: number("dataset_samples") });
   } else body.samples = Math.ceil(value("unit") === "tokens" ? amount / (body.sequence_length ?? 128) : amount);
-  body.market = value("market") || undefined;
+  for (const name of ["market", "region"]) body[name] = value(name) || undefined;
   const types = wanted();
   if (types) {
     if (!types.length) throw new Refused("No node type has such GPUs at such a price. Take away a filter.");
@@ -254,7 +254,8 @@ function draw() {
   const all = state.answers.flatMap(({ answer, body }, place) =>
     answer.candidates.map((way) => ({ ...way, answer, body, id: `${place}:${way.key}`, batch: body.batch_size })));
   const best = ordered(all.filter((way) => way.key === way.answer.choice?.key), (way) => way[by].value)[0] ?? null;
-  shown = { all, best, body, words: answer.question.sequence_length };
+  const crowded = state.answers.flatMap((each) => each.answer.out_of_memory);
+  shown = { all, best, body, crowded, words: answer.question.sequence_length };
   const missing = state.answers.reduce((sum, each) => sum + each.answer.coverage.asked - each.answer.coverage.forecast, 0);
   about(answer);
   const parts = [headline(missing, answer)];
@@ -360,8 +361,11 @@ function logAxes(x, y) {
   return { x: scale(across), y: scale(up), marks: [Plot.gridX(across.ticks, stroke), Plot.gridY(up.ticks, stroke),
     Plot.axisX(...axis(across)), Plot.axisY(...axis(up))] };
 }
+const outOfMemory = (way) => `out of memory: needs ${gib(way.needed_bytes)} of ${gib(way.memory_bytes)}; ${
+  way.largest_batch_size ? `a batch of about ${way.largest_batch_size} fits` : "no batch fits"}`;
 function front(width) {
   const { all, best, body } = shown;
+  const crowded = shown.crowded.filter((way) => way.time_s && way.cost_usd).map((way) => ({ crowded: way, x: way.time_s / 3600, y: way.cost_usd }));
   const fronts = new Set(state.answers.flatMap(({ answer }, place) => answer.front.map((key) => `${place}:${key}`)));
   const point = all.map((way) => ({ way, x: way.time_s.value / 3600, y: way.cost_usd.value, low: (way.time_s.low ?? way.time_s.value) / 3600,
     high: (way.time_s.high ?? way.time_s.value) / 3600, bottom: way.cost_usd.low ?? way.cost_usd.value, top: way.cost_usd.high ?? way.cost_usd.value }));
@@ -369,10 +373,10 @@ function front(width) {
   const onFront = point.filter(({ way }) => fronts.has(way.id)).sort((a, b) => a.x - b.x)
     .filter(({ y }) => (state.answers.length === 1 || y < least) && ((least = Math.min(least, y)), true));
   const marked = point.filter(({ way }) => way === best || way.id === state.open || state.compared.has(way.id));
-  const xs = point.map(({ x }) => x), ys = point.map(({ y }) => y);
+  const each = [...point, ...crowded], xs = each.map(({ x }) => x), ys = each.map(({ y }) => y);
   const x = [0.8 * Math.min(...xs, body.max_hours ?? Infinity), 1.25 * Math.max(...xs, body.max_hours ?? 0)];
   const y = [0.8 * Math.min(...ys, ...marked.map(({ bottom }) => bottom), body.budget_usd ?? Infinity), 1.25 * Math.max(...ys, body.budget_usd ?? 0)];
-  const hint = ({ way }) => [`${nodesOf(way)}${way.market === "spot" ? ", spot" : ""}`, `${time(way.time_s.value)} (${time(way.time_s.low)} to ${time(way.time_s.high)})`,
+  const hint = ({ way, crowded: lacks }) => lacks ? `${lacks.workers} × ${lacks.node_type}\n${outOfMemory(lacks).replace("; ", "\n")}` : [`${nodesOf(way)}${way.market === "spot" ? ", spot" : ""}`, `${time(way.time_s.value)} (${time(way.time_s.low)} to ${time(way.time_s.high)})`,
     `${dollars(way.cost_usd.value)} (${dollars(way.cost_usd.low)} to ${dollars(way.cost_usd.high)})`, way.keeps_limits ? "keeps the limits" : "breaks a limit"].join("\n");
   const ticks = ticksOf(...x).filter((at) => width > 560 || /^1/.test(at.toExponential()));
   const axes = logAxes({ domain: x, ticks, format: (at) => time(3600 * at), label: "time of the job →" },
@@ -381,6 +385,7 @@ function front(width) {
     width, height: Math.max(300, Math.min(440, width * 0.55)), marginLeft: 56, marginBottom: 40, marginTop: 26, ...axes,
     marks: [
       axes.marks,
+      Plot.dot(crowded, { x: "x", y: "y", r: 3, symbol: "times", stroke: colour("grey"), strokeOpacity: 0.6 }),
       Plot.dot(point, { x: "x", y: "y", r: 2.6, fill: colour("grey"), fillOpacity: ({ way }) => (way.keeps_limits ? 0.6 : 0.28) }),
       Plot.line(onFront, { x: "x", y: "y", stroke: colour("blue"), strokeWidth: 1.6 }),
       Plot.dot(onFront, { x: "x", y: "y", r: 3.6, fill: colour("blue") }),
@@ -391,12 +396,12 @@ function front(width) {
       Plot.ruleY(marked, { y: "y", x1: "low", x2: "high", stroke: colour("orange"), strokeWidth: 1.5 }),
       Plot.ruleX(marked, { x: "x", y1: "bottom", y2: "top", stroke: colour("orange"), strokeWidth: 1.5 }),
       Plot.dot(marked, { x: "x", y: "y", r: 6, fill: colour("orange") }),
-      Plot.text(marked, { x: "x", y: "y", text: ({ way }) => nodesOf(way), dy: 17, fontWeight: 650, fontSize: 13, fill: colour("ink"), stroke: colour("paper"), strokeWidth: 4,
-        textAnchor: ({ x: at }) => (at > Math.sqrt(x[0] * x[1]) ? "end" : "start") }),
-      tip(point, "x", "y", hint),
+      ["start", "end"].map((textAnchor) => Plot.text(marked.filter((at) => (at.x > Math.sqrt(x[0] * x[1])) === (textAnchor === "end")), { x: "x", y: "y", textAnchor,
+        text: ({ way }) => nodesOf(way), dy: 14, dx: textAnchor === "end" ? -8 : 8, fontWeight: 650, fontSize: 13, fill: colour("ink"), stroke: colour("paper"), strokeWidth: 4 })),
+      tip(each, "x", "y", hint),
     ],
-  }, `Dollars against time of ${all.length} ways to run the job${best ? `; the choice is ${nodesOf(best)}` : ""}. The table has the same figures.`);
-  made.addEventListener("click", () => made.value && openWay(made.value.way.id));
+  }, `Dollars against time of ${all.length} ways to run the job${best ? `; the choice is ${nodesOf(best)}` : ""}${crowded.length ? `; crosses: ${crowded.length} lack memory` : ""}. The table has the same figures.`);
+  made.addEventListener("click", () => made.value?.way && openWay(made.value.way.id));
   return made;
 }
 // The table: any column sorts; a row opens; two or three are compared.
@@ -457,9 +462,8 @@ function table() {
     if (isOpen) detailInto(under.firstChild, way);
     return [row, under];
   };
-  const lacking = state.answers.flatMap(({ answer }) => answer.out_of_memory).map((way) => el("tr", { class: "oom" }, el("td"), el("td", { "data-label": "nodes" }, `${way.workers} × ${way.node_type}`),
-    el("td", { colspan: cols.length - 1 }, `out of memory: needs ${gib(way.needed_bytes)} of ${gib(way.memory_bytes)}; `,
-      way.largest_batch_size ? `a batch of about ${way.largest_batch_size} fits` : "no batch fits")));
+  const lacking = shown.crowded.map((way) => el("tr", { class: "oom" }, el("td"), el("td", { "data-label": "nodes" }, `${way.workers} × ${way.node_type}`),
+    el("td", { colspan: cols.length - 1 }, outOfMemory(way))));
   const tbody = el("tbody", {}, rows.slice(0, most).map(rowOf), rows.length <= most ? lacking : []);
   const more = rows.length > most && el("button", { type: "button", class: "link", onclick: (event) => {
     tbody.append(...rows.slice(most).flatMap(rowOf), ...lacking);
@@ -730,36 +734,36 @@ function rowsTable(heads, rows, formats = {}) {
 }
 // History: measured beside forecast over time; ready queries, and SQL where it is allowed.
 const showHistory = () => fill($("history"), "Reading the history …", async () => {
-  const [judged, { queries }] = await Promise.all([call("v1/history/queries/judged"), call("v1/history/queries")]);
+  const [judged, { queries }] = await Promise.all([call("v1/history/queries/judged_over_time"), call("v1/history/queries")]);
   const rows = judged.rows.map((row) => Object.fromEntries(judged.columns.map((name, at) => [name, row[at]])));
   return [h1("Measured beside forecast"), overTime(rows), h2("Ask the history"), queriesOf(queries)];
 });
 function overTime(rows) {
-  const known = rows.filter((row) => row.predicted !== null && row.error_percent !== null);
-  if (!known.length)
+  if (!rows.length)
     return sub("No forecast of this history has been judged yet: `make demo` measures some, in ten minutes.");
   const asked = new URLSearchParams(location.search), said = sub(), box = el("div", { class: "plot-box" });
-  const chosen = { study: asked.get("study") ?? "", system: asked.get("system") ?? "" };
+  const chosen = Object.fromEntries(["study", "node_type", "system"].map((name) => [name, asked.get(name) ?? ""]));
   const is = (row, name) => !chosen[name] || (row[name] ?? "asked") === chosen[name];
   const hint = (row) => `${row.label}\n${row.system}: ${figure(row.predicted)} forecast, ${figure(row.measured)} measured, ${row.unit}
 error ${figure(row.error_percent, 2)} %`;
   const redraw = () => {
     note("history", chosen);
-    const shown = known.filter((row) => is(row, "study") && is(row, "system")).map((row) => ({ ...row, at: new Date(row.made_at) }));
+    const shown = rows.filter((row) => Object.keys(chosen).every((name) => is(row, name))).map((row) => ({ ...row, at: new Date(row.made_at) }));
     const mean = shown.reduce((sum, row) => sum + Math.abs(row.error_percent), 0) / (shown.length || 1);
     said.replaceChildren(`${group.format(shown.length)} judged forecasts, off by ${figure(mean, 2)} % in the mean.`);
     const holder = el("div");
     box.replaceChildren(holder);
-    drawWhenSized(holder, (width) => plot({ width, height: 340, marginLeft: 50, grid: true,
+    drawWhenSized(holder, (width) => plot({ width, height: 340, marginLeft: 50, marginBottom: 50, grid: true,
       x: { type: "utc", label: "forecast made →" }, y: { label: "↑ error, %", domain: [-60, 60], clamp: true },
-      color: { domain: names(known, "system"), range: COLOURS.map(colour) },
+      color: { domain: names(rows, "system"), range: COLOURS.map(colour) },
       marks: [Plot.ruleY([0], { stroke: colour("soft") }), tip(shown, "at", "error_percent", hint),
         Plot.dot(shown, { x: "at", y: "error_percent", stroke: "system", symbol: "system", r: 4 })] },
     `Errors of ${shown.length} judged forecasts over time`));
   };
   redraw();
-  const select = (label, name) => selectOf(label, chosen, name, names(known, name), true, redraw);
-  return el("div", {}, el("div", { class: "filters" }, select("Study", "study"), select("System", "system")), said, box);
+  const select = (label, name) => selectOf(label, chosen, name, names(rows, name), true, redraw);
+  return el("div", {}, el("div", { class: "filters" }, select("Study", "study"), select("Nodes, or member of the fleet", "node_type"), select("System", "system")), said, box,
+    key(names(rows, "system").map((name, place) => [name, 0, COLOURS[place % COLOURS.length]]), (name) => name));
 }
 function queriesOf(queries) {
   const select = el("select", {}, queries.map((query) => el("option", { value: query.name }, query.name)));
@@ -833,6 +837,7 @@ async function begin() {
   const fill = (name, options) => form.elements[name].append(...options.map(([of, words]) => el("option", { value: of }, words)));
   fill("precision", support.precisions.map((each) => [each === "float32" ? "" : each, each]));
   fill("optimizer", support.optimizers.map((each) => [each === "sgd" ? "" : each, each]));
+  fill("region", support.regions.sort().map((each) => [each, each]));
   fill("gpu", [...new Set(state.types.filter((type) => type.gpu && type.is_observed).map((type) => type.gpu))].sort().map((each) => [each, each]));
   addEventListener("popstate", route);
   document.addEventListener("click", (event) => {
@@ -845,7 +850,7 @@ async function begin() {
   form.addEventListener("input", () => {
     shape();
     clearTimeout(waiting);
-    if (state.answers.length) waiting = setTimeout(submit, 350);
+    if (state.answers.length) waiting = setTimeout(submit, 150);
   });
   $("config").addEventListener("change", (event) => event.target.files[0] && readConfig(event.target.files[0]));
   addEventListener("dragover", (event) => event.preventDefault());

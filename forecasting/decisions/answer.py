@@ -2,12 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
 
 from forecasting.decisions.candidates import (
     Ranked,
+    candidate_of,
     candidates_of,
     errors_of_fit,
     interval_level,
@@ -15,7 +17,7 @@ from forecasting.decisions.candidates import (
     proposed_curves,
     read_evidence,
 )
-from forecasting.decisions.offers import GpuOffers, RegionOffers, read_offers
+from forecasting.decisions.offers import GpuOffers, RegionOffers, known_prices, region_offers
 from forecasting.decisions.question import (
     JobQuestion,
     ProfileFacts,
@@ -25,7 +27,7 @@ from forecasting.decisions.question import (
 )
 from forecasting.forecast import ForecastAnswer, ScenarioForecast, predict_curves
 from forecasting.history_scope import visible_runs
-from models.choice.candidates import Candidate
+from models.choice.candidates import Candidate, Ratios
 from models.choice.choice import (
     Decision,
     MeasurementWorth,
@@ -170,6 +172,14 @@ class DecisionAnswer:
             for forecast in self.answer.forecasts
         }
 
+    def if_it_fitted(self, forecast: ScenarioForecast) -> Candidate | None:
+        """Return what a job would be on nodes that lack the memory for a step, on any market."""
+        for market in self.offered.markets:
+            with suppress(BadInput):
+                unjudged = Ratios(values=(), basis="")
+                return candidate_of(forecast, self.question, self.offered, market, unjudged)
+        return None
+
     @property
     def without_forecast(self) -> Mapping[str, int]:
         """Why ways to run the job have no forecast, and how many of them."""
@@ -198,6 +208,7 @@ def answer(
     as_of: datetime | None = None,
     backend: Backend | None = None,
     host: str | None = None,
+    region: str | None = None,
     catalogue: GpuOffers | None = None,
     say: Say = lambda _: None,
     predict: Predict = predict_curves,
@@ -215,7 +226,8 @@ def answer(
         as_of: what was measured, judged and priced later does not count; None: now.
         backend: whose profiles count; None: as `forecasting.history_scope.select_host` chooses.
         host: the same, of hosts.
-        catalogue: that `capacity` is of, with the prices that count; None: all prices do.
+        region: whose prices count; None: as `region_offers` chooses.
+        catalogue: that `capacity` is of, with the prices that count; None: all of the region do.
         say: told what takes long.
         predict: forecasts curves, or has done so before.
 
@@ -233,8 +245,8 @@ def answer(
         raise BadInput(f"nothing had been profiled by {when:%Y-%m-%d}; run a study first")
     known = profile_facts(question, runs)
     curves = curves_of(question, known, capacity)
-    observed = None if catalogue is None else catalogue.prices
-    prices = read_offers(warehouse, question, capacity, market, when, observed)
+    observed = known_prices(warehouse, when, region) if catalogue is None else catalogue.prices
+    prices = region_offers(question, capacity, market, when, observed)
     ask = partial(
         predict,
         warehouse,

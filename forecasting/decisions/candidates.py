@@ -176,7 +176,7 @@ def candidates_of(
         rank = *errors.rank, places[forecast.system.name]
         for market in prices.markets:
             try:
-                made = _candidate(forecast, question, prices, market, errors.ratios)
+                made = candidate_of(forecast, question, prices, market, errors.ratios)
             except BadInput as error:
                 endless = error
                 continue
@@ -187,13 +187,18 @@ def candidates_of(
     return ranked
 
 
-def _candidate(
+def candidate_of(
     forecast: ScenarioForecast,
     question: JobQuestion,
     prices: RegionOffers,
     market: Market,
     ratios: Ratios,
 ) -> Candidate | None:
+    """Return what a forecast makes of a job on a market; None: it lacks a value or a price.
+
+    Raises:
+        BadInput: spot nodes are lost too often to end it.
+    """
     scenario = forecast.scenario
     hourly = prices.usd_per_hour(scenario, market)
     if hourly is None or forecast.value is None:

@@ -68,7 +68,27 @@ class GpuOffers:
     prices: pl.DataFrame
 
 
-def read_gpu_offers(warehouse: Warehouse, market: Markets, as_of: datetime, most: int) -> GpuOffers:
+def known_prices(warehouse: Warehouse, as_of: datetime, region: str | None) -> pl.DataFrame:
+    """Return rows of query prices_as_of, those of a region with those that hold in any.
+
+    Raises:
+        BadInput: the region has no price.
+    """
+    known = warehouse.query("prices_as_of", as_of=as_of.isoformat())
+    regions = known["region"].drop_nulls().unique().sort().to_list()
+    if region not in (None, *regions):
+        raise BadInput(
+            f"--region {region}: no price of it had been observed by {as_of:%Y-%m-%d}; known: "
+            f"{', '.join(regions) or 'none'}. `stepcast prices collect --region` asks AWS"
+        )
+    if region is None:
+        return known
+    return known.filter(pl.col("region").is_null() | (pl.col("region") == region))
+
+
+def read_gpu_offers(
+    warehouse: Warehouse, market: Markets, as_of: datetime, most: int, region: str | None = None
+) -> GpuOffers:
     """Return every node type with GPUs that has a data sheet, and a price where most of them do.
 
     Raises:
@@ -79,7 +99,7 @@ def read_gpu_offers(warehouse: Warehouse, market: Markets, as_of: datetime, most
         for name, kind in node_types().items()
         if kind.gpu is not None
     }
-    known = warehouse.query("prices_as_of", as_of=as_of.isoformat()).filter("observed")
+    known = known_prices(warehouse, as_of, region).filter("observed")
     if market != "any":
         known = known.filter(market=market)
     known = known.filter(pl.col("node_type").is_in([name for name in sheets if sheets[name]]))
@@ -114,17 +134,16 @@ def _widest(prices: pl.DataFrame) -> tuple[str, set[str]]:
     return region, by_region[region]
 
 
-def read_offers(
-    warehouse: Warehouse,
+def region_offers(
     question: JobQuestion,
     capacity: Mapping[str, int],
     market: Markets,
     as_of: datetime,
-    known: pl.DataFrame | None = None,
+    known: pl.DataFrame,
 ) -> RegionOffers:
     """Return the prices of all node types, of the region where they cost least together.
 
-    `known`: rows of query prices_as_of; None: all of them.
+    `known`: rows of query prices_as_of.
 
     Raises:
         BadInput: a type has no price.
@@ -132,8 +151,6 @@ def read_offers(
     wanted = dict(capacity)
     if question.server is not None:
         wanted[question.server] = wanted.get(question.server, 0) + question.servers
-    if known is None:
-        known = warehouse.query("prices_as_of", as_of=as_of.isoformat())
     prices = prices_in_one_region(preferred_prices(known), wanted, market, as_of)
     given = question.preemptions_per_node_hour
     return RegionOffers(prices, PREEMPTIONS_PER_NODE_HOUR if given is None else given)

@@ -191,7 +191,7 @@ def recommend(
                 f"{given}: of GPUs only PyTorch is known; say with --capacity what there is"
             )
         when, most = options.as_of or datetime.now(UTC), options.max_nodes or _MAX_NODES
-        catalogue = read_gpu_offers(warehouse, market, when, most)
+        catalogue = read_gpu_offers(warehouse, market, when, most, options.region)
         capacity = catalogue.capacity
         question = question.model_copy(update={"framework": "pytorch"})
     if options.devices_per_node is None and any(gpus(name) > 1 for name in capacity):
@@ -208,6 +208,7 @@ def recommend(
         # What is measured of GPUs is measured on the machines themselves.
         backend=options.backend or ("loopback" if catalogue else None),
         host=options.host,
+        region=options.region,
         catalogue=catalogue,
         say=say,
         predict=predict or predict_curves,

@@ -123,7 +123,7 @@ class MeasurementRow(Record):
 
 
 class CrowdedRow(Record):
-    """Nodes that lack memory for a step."""
+    """Nodes that lack memory for a step; what the job would take and cost if it fitted."""
 
     scenario_id: str
     node_type: str
@@ -133,10 +133,13 @@ class CrowdedRow(Record):
     needed_bytes: float | None
     memory_bytes: float | None
     largest_batch_size: int | None
+    time_s: float | None
+    cost_usd: float | None
 
     @classmethod
-    def of(cls, forecast: ScenarioForecast) -> Self:
+    def of(cls, forecast: ScenarioForecast, answer: DecisionAnswer) -> Self:
         """Return the row of a forecast that has no room."""
+        if_it_fitted = answer.if_it_fitted(forecast)
         names = ("device", "needed_bytes", "memory_bytes", "largest_batch_size")
         return cls(
             scenario_id=forecast.scenario.scenario_id,
@@ -144,6 +147,8 @@ class CrowdedRow(Record):
             workers=forecast.scenario.strategy.workers,
             system=forecast.system.name,
             **{name: (forecast.detail or {}).get(name) for name in names},
+            time_s=if_it_fitted and if_it_fitted.outcome.time_s,
+            cost_usd=if_it_fitted and if_it_fitted.outcome.cost_usd,
         )
 
 
@@ -200,7 +205,7 @@ class RecommendAnswer(Record):
             prices=tuple(offered.prices),
             preemptions_per_node_hour=offered.preemptions_per_node_hour,
             cautions=tuple(evidence.cautions(answer.answer)),
-            out_of_memory=tuple(map(CrowdedRow.of, answer.out_of_memory)),
+            out_of_memory=tuple(CrowdedRow.of(each, answer) for each in answer.out_of_memory),
             left_out=dict(answer.left_out or {}),
             refused=tuple(map(RefusalRow.of, answer.answer.refused)) if refused else (),
             without_forecast=answer.without_forecast,

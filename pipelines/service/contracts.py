@@ -320,6 +320,7 @@ class Support(Record):
     models: list[ModelChoice]
     precisions: list[str]
     optimizers: list[str]
+    regions: list[str]
     systems: list[str]
     sql: bool
 

@@ -74,9 +74,17 @@ def support(allows_sql: bool) -> Support:
         ],
         precisions=list(get_args(records.Precision)),
         optimizers=list(get_args(records.Optimizer)),
+        regions=_regions(),
         systems=[system.name for system in systems_named(())],
         sql=allows_sql,
     )
+
+
+def _regions() -> list[str]:
+    """Return the regions of which prices were observed."""
+    if not (home() / HISTORY).exists():
+        return []
+    return PublishedHistory(home()).query("prices_as_of")["region"].drop_nulls().unique().to_list()
 
 
 @cache

@@ -119,6 +119,9 @@ def test_what_was_merely_asked_for_is_judged_apart(fitted: "Maker") -> None:
     assert (row["predicted"], row["runs"], row["split"]) == (3.0, 2, "held_out_world_size")
     (known,) = fitted.rows("FROM pred.asked_scenario").to_dicts()
     assert (known["scenario_id"], known["label"]) == (scenario.scenario_id, scenario.label)
+    rows = warehouse.query("judged_over_time", node_type="emu.avx2.1c")
+    errors = dict(rows.select("study", "error_percent").iter_rows())
+    assert errors == {own.study: pytest.approx(-20), None: pytest.approx(20)}
 
 
 def test_what_was_merely_asked_for_changes_no_figure_either(fitted: "Maker") -> None:

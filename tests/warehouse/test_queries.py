@@ -210,6 +210,8 @@ def test_unknown_queries_and_parameters_are_named(told: "Maker") -> None:
 
 def test_the_last_judgement_names_what_was_confirmed(told: "Maker") -> None:
     (row,) = told.warehouse.query("last_judgements").to_dicts()
+    watched = told.warehouse.query("judged_over_time").filter(system="watch")
+    assert set(watched["node_type"]) == {row["node_type"]}
     assert (row["node_type"], row["metric"]) == ("emu.avx2.1c", "watch_step_time_s")
     assert row["change_percent"] == pytest.approx(50)
     assert (row["alarm"], row["confirmed"]) == (True, True)

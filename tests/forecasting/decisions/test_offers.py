@@ -8,13 +8,15 @@ import pytest
 
 from forecasting.decisions.offers import (
     RegionOffers,
-    read_offers,
+    known_prices,
+    region_offers,
 )
 from forecasting.decisions.question import JobQuestion
 from models.choice.overheads import PREEMPTIONS_PER_NODE_HOUR, expected_duration, young_s
 from studies.curve import Curve
 from tests.made_run import made_run, raw_table
 from warehouse.landing import land
+from warehouse.records import BadInput
 from warehouse.warehouse import Warehouse
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -37,7 +39,11 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
 
 
 def land_prices(
-    landing: Path, hours: list[tuple[str, float, float]], probe: str = "price", seen: float = 0
+    landing: Path,
+    hours: list[tuple[str, float, float]],
+    probe: str = "price",
+    seen: float = 0,
+    region: str = "east",
 ) -> None:
     """Land spot prices of node types at some hours, which a run of a probe saw at an hour."""
     prices = raw_table(
@@ -50,8 +56,8 @@ def land_prices(
                 START + timedelta(hours=hour),
                 "spot",
                 "us",
-                "east",
-                "east-a",
+                region,
+                f"{region}-a",
                 "made up",
             )
             for node_type, usd, hour in hours
@@ -67,9 +73,16 @@ def land_prices(
     land(landing, run, None, {"price": prices})
 
 
-def on(warehouse: Warehouse, question: JobQuestion = QUESTION, hours: float = 9) -> RegionOffers:
+def on(
+    warehouse: Warehouse,
+    question: JobQuestion = QUESTION,
+    hours: float = 9,
+    region: str | None = None,
+) -> RegionOffers:
     """Return what is offered on the spot market some hours after the first price."""
-    return read_offers(warehouse, question, {WORKER: 4}, "spot", START + timedelta(hours=hours))
+    when = START + timedelta(hours=hours)
+    known = known_prices(warehouse, when, region)
+    return region_offers(question, {WORKER: 4}, "spot", when, known)
 
 
 def test_all_nodes_are_paid_for_at_the_newest_price(warehouse: Warehouse) -> None:
@@ -116,6 +129,20 @@ def test_a_price_without_a_region_goes_with_those_of_any(warehouse: Warehouse) -
     """Srift's table 4 names no region of its spot prices."""
     question = QUESTION.model_copy(update={"server": None})
     capacity = {WORKER: 4, "p3.8xlarge": 1}
-    offered = read_offers(warehouse, question, capacity, "spot", START + timedelta(hours=9))
+    when = START + timedelta(hours=9)
+    offered = region_offers(question, capacity, "spot", when, known_prices(warehouse, when, "east"))
     regions = {price.node_type: price.region for price in offered.prices}
     assert regions == {WORKER: "east", "p3.8xlarge": None}
+
+
+def test_prices_of_one_region_count_where_it_is_named(warehouse: Warehouse, tmp_path: Path) -> None:
+    home = Path(copytree(warehouse.home, tmp_path / "home"))
+    dearer = [(name, 0.5, 3.0) for name in (WORKER, SERVER)]
+    land_prices(home / "landing", dearer, "prices", seen=4, region="west")
+    history = Warehouse(home)
+    history.load()
+    assert {price.region for price in on(history).prices} == {"east"}
+    west = on(history, region="west").prices
+    assert {(price.region, price.usd_per_hour) for price in west} == {("west", 0.5)}
+    with pytest.raises(BadInput, match=r"--region north: no price .* known: east, west"):
+        on(history, region="north")

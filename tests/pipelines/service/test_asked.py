@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import signal
+import subprocess
 import time
 from pathlib import Path
 from threading import Event
@@ -18,6 +20,7 @@ from pipelines.service.collector import Collector
 from pipelines.service.streams import NDJSON
 from tests.pipelines.ran import stepcast
 from tests.pipelines.service.conftest import TOKEN, Halves
+from warehouse import limits
 from warehouse.records import BadInput
 from warehouse.warehouse import Warehouse
 
@@ -120,6 +123,43 @@ def test_sql_is_taken_only_where_it_is_allowed(
     for statement in ("DROP TABLE raw.run", "SELECT 1; SELECT 2", "COPY raw.run TO '/tmp/x'"):
         refused = allowed.post("/v1/history/sql", json={"sql": statement})
         assert refused.status_code == 400, statement
+
+
+@pytest.mark.parametrize(
+    ("bound", "most", "statement", "why"),
+    [
+        (
+            "ANSWER_S",
+            0.5,
+            "SELECT count(*) FROM range(1000000000) a, range(1000000000) b",
+            "more than 0.5 s",
+        ),
+        ("ANSWER_BYTES", 1 << 20, "SELECT range AS n FROM range(100000000)", "more than 1 MiB"),
+    ],
+)
+def test_sql_over_http_ends_where_it_is_bounded(
+    bound: str,
+    most: float,
+    statement: str,
+    why: str,
+    home: Path,
+    checker: Checker,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Warehouse(home).load()
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Started(subprocess.Popen[bytes]):
+        def __init__(self, words: list[str], **options: Any) -> None:
+            super().__init__(words, **options)
+            started.append(self)
+
+    monkeypatch.setattr(limits, bound, most)
+    monkeypatch.setattr(subprocess, "Popen", Started)
+    app = service(Halves(), Collector(), checker, None, allows_sql=True)
+    answer = TestClient(app).post("/v1/history/sql", json={"sql": statement})
+    assert (answer.status_code, why in answer.json()["detail"]) == (400, True), answer.text
+    assert [child.poll() for child in started] == [-signal.SIGKILL]
 
 
 def test_the_page_is_for_everybody_and_loads_only_its_own(client: TestClient) -> None:

@@ -76,10 +76,14 @@ Opened = Callable[..., Page]
 
 
 @pytest.fixture
-def opened(browser: Browser, address: str) -> Iterator[Opened]:
-    """Return what opens a page; at the end it has asked nobody else, and no error was logged."""
+def opened(browser: Browser, address: str, request: pytest.FixtureRequest) -> Iterator[Opened]:
+    """Return what opens a page; at the end it has asked nobody else, and no error was logged.
+
+    The browser itself logs a status of 401, which a test has that gives a wrong token.
+    """
     faults: list[str] = []
     contexts = []
+    page_asks_for_token = request.node.name == "test_a_wrong_token_is_asked_for_again"
 
     def open_page(path: str = "", *, token: str | None = TOKEN, width: int = 1280) -> Page:
         context = browser.new_context(viewport={"width": width, "height": 900})
@@ -99,7 +103,7 @@ def opened(browser: Browser, address: str) -> Iterator[Opened]:
     yield open_page
     for context in contexts:
         context.close()
-    assert [fault for fault in faults if "401" not in fault] == []
+    assert [fault for fault in faults if not (page_asks_for_token and "401" in fault)] == []
 
 
 def answered(page: Page) -> Page:
