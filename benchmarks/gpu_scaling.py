@@ -1,6 +1,7 @@
 """How wrong are all-reduces, and steps of several GPUs, of sources that were left out?"""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import exp, inf
 
 import numpy as np
@@ -30,13 +31,13 @@ def collectives(timed: pl.DataFrame) -> Iterator[Figure]:
         of_cluster = pl.col("cluster") == cluster
         counts = sorted(set(timed.filter(of_cluster)["nodes"]))
         errors = pl.concat(
-            [_errors(timed, of_cluster & (pl.col("nodes") == count)) for count in counts]
+            [_left_out(timed, of_cluster & (pl.col("nodes") == count)) for count in counts]
         )
         for collective in ("all_reduce", "all_gather"):
             judged = f"{_words(collective)} of {cluster}, each number of nodes left out"
             yield _figure(judged, errors.filter(collective=collective), _GOALS[collective])
     clusters = sorted(set(timed["cluster"]))
-    errors = pl.concat([_errors(timed, pl.col("cluster") == each) for each in clusters])
+    errors = pl.concat([_left_out(timed, pl.col("cluster") == each) for each in clusters])
     is_large = pl.col("size_bytes") >= FIRST_BUCKET_BYTES
     for collective, goal in _GOALS.items():
         large = errors.filter(is_large, collective=collective)
@@ -44,6 +45,26 @@ def collectives(timed: pl.DataFrame) -> Iterator[Figure]:
         yield _figure(f"{_words(collective)} from 1 MiB, {left_out}", large, goal)
     small = errors.filter(~is_large, collective="all_reduce")
     yield _figure("all-reduces from 4 KiB to 1 MiB, each cluster left out", small)
+    yield _own_logs(timed)
+
+
+def _own_logs(timed: pl.DataFrame) -> Figure:
+    """Return all-reduces of types that are left out but for every second size: one's own log."""
+    size = pl.col("size_bytes").rank("dense").over("cluster", "devices", "nodes")
+    is_log = pl.col("collective").eq("all_reduce") & (size % 2 == 0)
+    before, after = list[float](), list[float]()
+    marked = timed.with_columns(
+        is_log=is_log, type=pl.col("cluster").str.split(" on ").list.first()
+    )
+    for name in sorted(set(marked["type"])):
+        others, own = marked.filter(pl.col("type") != name), marked.filter(type=name)
+        for cluster in sorted(set(own["cluster"])):
+            log = own.filter("is_log", cluster=cluster)
+            judged = own.filter(~pl.col("is_log"), cluster=cluster, collective="all_reduce")
+            before.extend(_errors(others, judged)["error"])
+            after.extend(_errors(pl.concat([others, log]), judged)["error"])
+    judged_words = "all-reduces of a type left out, after a log of every second size on it"
+    return figure(judged_words, after, beside=f"before {mean(before):.1f} %")
 
 
 def _words(collective: str) -> str:
@@ -51,18 +72,32 @@ def _words(collective: str) -> str:
 
 
 def _figure(judged: str, errors: pl.DataFrame, goal: str = "") -> Figure:
-    beside = f"rated bandwidth {mean(errors['rated']):.1f} %"
+    inside = 100 * errors["is_inside"].cast(int).sum() / len(errors)
+    beside = f"rated bandwidth {mean(errors['rated']):.1f} %, intervals hold {inside:.0f} %"
     return figure(judged, errors["error"].to_list(), goal, beside=beside)
 
 
-def _errors(timed: pl.DataFrame, is_left_out: pl.Expr) -> pl.DataFrame:
-    """Return what is left out with relative errors of a forecast and of bytes over rated links."""
-    fitted, parts = collective_times.fit(timed.filter(~is_left_out)), []
-    for part in timed.filter(is_left_out).partition_by("collective", *_PLACE):
+def _left_out(timed: pl.DataFrame, is_left_out: pl.Expr) -> pl.DataFrame:
+    return _errors(timed.filter(~is_left_out), timed.filter(is_left_out))
+
+
+def _errors(known: pl.DataFrame, judged: pl.DataFrame) -> pl.DataFrame:
+    """Return what is judged with relative errors of a forecast and of bytes over rated links.
+
+    `is_inside`: the time is within an interval of a nominal 90 %.
+    """
+    fitted, parts = collective_times.fit(known), []
+    low, high = (replace(fitted, deviations=sign * 1.645) for sign in (-1, 1))
+    for part in judged.partition_by("collective", *_PLACE):
         collective, *topology = part.select("collective", *_PLACE).row(0)
         sizes_bytes = part["size_bytes"].to_numpy()
-        seconds = fitted.seconds(collective, sizes_bytes, Topology(*topology))
-        parts.append(part.with_columns(error=seconds / part["seconds"] - 1))
+        middle_s, low_s, high_s = (
+            each.seconds(collective, sizes_bytes, Topology(*topology))
+            for each in (fitted, low, high)
+        )
+        seconds = part["seconds"].to_numpy()
+        is_inside = (low_s <= seconds) & (seconds <= high_s)
+        parts.append(part.with_columns(error=middle_s / seconds - 1, is_inside=is_inside))
     ranks, is_across = pl.col("devices") * pl.col("nodes"), pl.col("nodes") > 1
     slowest_bps = pl.min_horizontal("link_bps", pl.when(is_across).then("network_bps"))
     ways = pl.when(collective="all_reduce").then(2).otherwise(1)

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import polars as pl
 
-from models.gpu_step.device import device_of_node, devices
-from profilers.clusters.node_types import node_group
+from pipelines.worker_files import CALLED, check_worker
 from profilers.probe import Setting
 from profilers.readers.contract import ImportedRun, ReaderOptions
 from profilers.readers.csv_mapping import CsvMapping, find, load
@@ -91,7 +90,7 @@ def import_file(
         raise BadInput(f"{path} cannot be read: {error.strerror}") from error
     mapping = load(find(path, options.mapping)) if format_name == "csv" else None
     if options.worker is not None and not given.source:
-        given = replace(given, source=f"your trace {path.name}")
+        given = replace(given, source=f"your {CALLED[format_name]} {path.name}")
     provenance = _completed(path, mapping, given)
     stem = f"imported-{format_name}-{sha256[:16]}"
     settings: dict[str, Setting] = {
@@ -110,7 +109,9 @@ def import_file(
     left_out: Counter[str] = Counter()
     for runs, imported in enumerate(_read(path, format_name, options), start=1):
         if options.worker is not None:
-            _check_board(path, options.worker, imported.host.get("gpu"))
+            told, more = check_worker(path, format_name, options.worker, imported)
+            config, told_notes = {**imported.config, **told}, (*imported.notes, *more)
+            imported = replace(imported, config=config, notes=told_notes)
         run = _run(f"{stem}-{runs}", format_name, purpose, imported, settings)
         origin = _origin(format_name, path, sha256, provenance)
         try:
@@ -126,18 +127,6 @@ def import_file(
         f"({stem}), source {provenance.source}{''.join(f'; {note}' for note in notes)}"
         f"{_left_out(left_out)}"
     )
-
-
-def _check_board(path: Path, node_type: str, traced: str | None) -> None:
-    """Refuse a trace of another GPU than its node type has, or of one that it does not name."""
-    node_group("worker", node_type, 1)
-    board = device_of_node(node_type)
-    if board is None:
-        raise BadInput(f"--worker {node_type}: no data sheet of its GPU; `stepcast node-types`")
-    if devices().get(traced or "") != board:
-        of = f"of {traced}" if traced else "of a GPU that it does not name (deviceProperties)"
-        has = " or ".join(board.aliases) or board.name
-        raise BadInput(f"{path.name}: the trace is {of}, and {node_type} has {has}; name its type")
 
 
 def host_id(imported: ImportedRun) -> str:

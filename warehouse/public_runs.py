@@ -26,8 +26,8 @@ STRIPPED = (
 
 
 def is_own(run: Run) -> bool:
-    """Tell whether one measured a run oneself: it is no import but of an own trace."""
-    return run.backend != "imported" or (run.probe == "kineto" and "worker" in run.config)
+    """Tell whether one measured a run oneself: it is no import but of an own node type."""
+    return run.backend != "imported" or "worker" in run.config
 
 
 def strip(landing: Path, run_ids: Iterable[str], target: Path, names: Iterable[str]) -> None:

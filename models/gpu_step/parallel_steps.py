@@ -5,9 +5,12 @@ times the slowest stage, and once all other stages, which virtual stages shorten
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from math import ceil
 from typing import Any, Self
+
+import polars as pl
 
 from models.gpu_step import collectives, scaling
 from models.gpu_step.collectives import Collectives, Topology
@@ -24,23 +27,36 @@ from models.gpu_step.judged_steps import PastErrors
 from models.gpu_step.layout import ALL_DIVIDED, Blocks, Layout
 from models.gpu_step.measurements import Measurements
 from models.gpu_step.operators import HALF
+from models.gpu_step.own_clusters import OwnClusters
 from models.gpu_step.queues import Step
 from models.gpu_step.timed_kinds import TimedShare
 from networks.gpu_steps import GpuStep
 from warehouse.records import Precision
+
+_ONE_IN_TWENTY = 1.645
+"""Standard deviations above the middle."""
 
 
 @dataclass(frozen=True)
 class Parallel:
     """What several GPUs need beyond a step of each; past errors `within` a node, `across` nodes.
 
-    `most_gpus` is of how many together scaling was judged at most.
+    `most_gpus` is of how many together scaling was judged at most. Of one's own clusters by node
+    type: `own_bps` over TCP, and who says so (`own_sources`).
     """
 
     collectives: Collectives
     interference: Interference
     past: Mapping[str, PastErrors]
     most_gpus: int = 1
+    own_bps: Mapping[str, float] = field(default_factory=dict)
+    own_sources: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @cached_property
+    def slower(self) -> Self:
+        """Return the same with collectives as slow as one in twenty is."""
+        slow = replace(self.collectives, deviations=_ONE_IN_TWENTY)
+        return replace(self, collectives=slow)
 
     def fields(self) -> dict[str, Any]:
         """Return the fit for JSON."""
@@ -49,6 +65,8 @@ class Parallel:
             "interference": asdict(self.interference),
             "past": {name: asdict(errors) for name, errors in self.past.items()},
             "most_gpus": self.most_gpus,
+            "own_bps": self.own_bps,
+            "own_sources": self.own_sources,
         }
 
     @classmethod
@@ -64,8 +82,12 @@ class Parallel:
         )
 
     @classmethod
-    def fitted(cls, measured: Measurements) -> Self:
-        """Return what public measurements tell; widths are of sources that were left out."""
+    def fitted(cls, measured: Measurements, own: OwnClusters | None = None) -> Self:
+        """Return what public measurements tell; widths are of sources that were left out.
+
+        Collectives of one's own clusters count beside the public ones.
+        """
+        own = own or OwnClusters()
         known = collectives.fit(measured.collectives)
         judged_scalings = scaling.judged_sources(measured.scalings, known)
         past = {
@@ -79,7 +101,10 @@ class Parallel:
             for where, is_across in (("within", False), ("across", True))
         }
         most_gpus = max((judged.scaling.more.ranks for judged in judged_scalings), default=1)
-        return cls(known, scaling.fit_interference(measured.scalings, known), past, most_gpus)
+        interference = scaling.fit_interference(measured.scalings, known)
+        if len(own.timed):
+            known = collectives.fit(pl.concat([measured.collectives, own.timed]))
+        return cls(known, interference, past, most_gpus, own.network_bps, own.sources)
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,11 @@ from models.gpu_step.data_parallel import (
     distributed_s,
     sharded_s,
 )
+from models.gpu_step.own_clusters import TCP_BPS
 
 Fields = Mapping[str, Any]
 Rows = Mapping[tuple[str, str], list[dict[str, Any]]]
 Kind = Literal["all_reduce", "sharded"]
-TCP_BPS = 5e9 / 8
-"""Of a connection between instances of EC2 without the Elastic Fabric Adapter (AWS, EC2 User Guide,
-network bandwidth: 5 Gb/s a flow): NCCL's ring crosses the network over one of them."""
 _GPUS = 8
 OPTIMIZER_SHARE = 0.03
 """Share of a step of one GPU that is the optimizer's."""

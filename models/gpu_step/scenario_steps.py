@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from models.gpu_step import scaling
 from models.gpu_step.channels_last import in_channels_last
 from models.gpu_step.collectives import Topology
 from models.gpu_step.columns import Vector
@@ -24,6 +23,7 @@ from models.gpu_step.judged_steps import simulated
 from models.gpu_step.layout import Blocks, Layout, blocks_of, divided
 from models.gpu_step.memory import Memory, peak_memory
 from models.gpu_step.operators import HALF
+from models.gpu_step.own_clusters import rated, tcp_bps
 from models.gpu_step.own_times import OwnTimes
 from models.gpu_step.parallel_steps import AloneStep, Parallel, StepForecast, together
 from models.gpu_step.step import StepWork, step_precision, step_work
@@ -31,7 +31,6 @@ from models.gpu_step.timed_kinds import TimedKinds, kind_of, timed_shares
 from models.system import NotCovered
 from networks.gpu_steps import GpuStep, StepKey, gpu_steps
 from networks.own_model import MOST_UNKNOWN
-from profilers.clusters.node_types import node_types
 from warehouse.records import Scenario, TrainingWorkload
 
 _Key = tuple[TrainingWorkload, StepKey, Layout]
@@ -78,10 +77,14 @@ class StepForecaster:
         Whoever asks for a forecast asks for its detail next.
         """
         if self._last is None or self._last[0] != scenario:
-            self._last = scenario, self._step_of(scenario)
+            self._last = scenario, self._step_of(scenario, self._parallel)
         return self._last[1]
 
-    def _step_of(self, scenario: Scenario) -> StepForecast:
+    def slower(self, scenario: Scenario) -> StepForecast:
+        """Return the step with collectives as slow as one in twenty is."""
+        return self._step_of(scenario, self._parallel.slower)
+
+    def _step_of(self, scenario: Scenario, parallel: Parallel) -> StepForecast:
         of_one = self.alone(scenario)
         if scenario.strategy.kind == "single":
             step_s = of_one.step.step_us * 1e-6
@@ -97,8 +100,8 @@ class StepForecaster:
             _blocks(key_of(scenario)) if strategy.is_divided else None,
             layout_of(scenario),
             scenario.workload.precision,
-            _topology(scenario),
-            self._parallel,
+            _topology(scenario, parallel.own_bps),
+            parallel,
         )
 
     def alone(self, scenario: Scenario) -> AloneStep:
@@ -269,16 +272,12 @@ def reach_of(scenario: Scenario) -> str | None:
     return "across" if scenario.strategy.workers > 1 else "within"
 
 
-def _topology(scenario: Scenario) -> Topology:
-    """Return the links of a scenario's GPUs; the network is as fast as it says, else as rated."""
-    kind, device = node_types()[node_type_of(scenario)], gpu_of(scenario)
-    network_bps = (scenario.link_mbps or kind.bandwidth_mbps) * 1e6 / 8
-    is_rented = node_type_of(scenario).partition(".")[0] in device.instances
-    if is_rented and not kind.efa:
-        network_bps = min(network_bps, scaling.TCP_BPS)
-    strategy = scenario.strategy
-    link_bps = device.link_bps(kind.gpu_link)
-    return Topology(strategy.devices_per_node, strategy.workers, link_bps, network_bps)
+def _topology(scenario: Scenario, own_bps: Mapping[str, float]) -> Topology:
+    """Return the links of a scenario's GPUs; the network is as fast as it says, or as measured."""
+    name, strategy = node_type_of(scenario), scenario.strategy
+    links = rated(name, strategy.devices_per_node, strategy.workers)
+    asked_bps = scenario.link_mbps * 1e6 / 8 if scenario.link_mbps else links.network_bps
+    return replace(links, network_bps=tcp_bps(name, asked_bps, own_bps))
 
 
 def gpu_of(scenario: Scenario) -> Device:

@@ -16,13 +16,13 @@ measured; on others, or where most operators were timed elsewhere (`timed_kinds`
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from math import exp, hypot
+from math import exp, hypot, log
 from types import MappingProxyType
 from typing import Any, Self
 
 import polars as pl
 
-from models.gpu_step import gpu_time, own_traces
+from models.gpu_step import gpu_time, own_clusters, own_traces
 from models.gpu_step.device import Device, boards, device_of_node
 from models.gpu_step.host_time import HostClasses, HostTime, measured_hosts, processor_of
 from models.gpu_step.judged_steps import (
@@ -38,6 +38,7 @@ from models.gpu_step.judged_steps import (
 )
 from models.gpu_step.measurements import Measurements
 from models.gpu_step.operators import HALF
+from models.gpu_step.own_clusters import OwnClusters
 from models.gpu_step.own_times import OwnTimes
 from models.gpu_step.own_traces import OwnTrace
 from models.gpu_step.parallel_steps import Parallel
@@ -106,7 +107,8 @@ class GpuStepModel:
             step = self._steps.step(scenario)
             width = self._past_of(scenario).half_width + UNKNOWN_WIDTH * step.unknown_share
             if (where := reach_of(scenario)) is not None:
-                width = hypot(width, self._parallel.past[where].half_width)
+                of_links = log(self._steps.slower(scenario).step_s / step.step_s)
+                width = hypot(width, max(self._parallel.past[where].half_width, of_links))
             value = step.step_s
             fastest, slowest = self._with_hosts(scenario)
             low, high = value * fastest / exp(width), value * slowest * exp(width)
@@ -142,8 +144,10 @@ class GpuStepModel:
         time, what it `rests_on`: `public` data of this device for most of the GPU's time, else its
         `data sheet`; `timed_on`: on which `device`, in which `dtypes`, operators like its were
         timed, for which `share` of that time (device None: by nobody in that precision);
-        `own_traces`: sources of one's own profiled steps on it, and `own_share` of that time of
-        operators whose kinds these have, which corrected this;
+        `own_clusters`: sources of one's own logs of collectives and reports of links, where
+        several GPUs of its node type exchange; `own_traces`: sources of one's own profiled steps
+        on it, and `own_share` of that time of operators whose kinds these have, which corrected
+        this;
         how wrong forecasts were of families on `past_devices` (else, where there are none, of
         devices) that were left out of the fit (`past_error_percent`, `past_n`), and the `costliest`
         operators, with the `flops` and `bytes` of their calls. `kept`: of a step that computes
@@ -207,6 +211,7 @@ class GpuStepModel:
             "rests_on": "public" if self._rests_on_itself(scenario) else "data sheet",
             "own_traces": list(self._traces.get(device.name, ())),
             "own_share": self._own_share(scenario),
+            "own_clusters": self._own_clusters(scenario),
             "timed_on": [dict(vars(each)) for each in self._steps.alone(scenario).timed_on],
             "past_error_percent": past.percent,
             "past_n": past.n,
@@ -283,6 +288,11 @@ class GpuStepModel:
         """Tell whether operators like a step's were timed on its GPU, for most of their time."""
         return self._steps.alone(scenario).timed_share(gpu_of(scenario)) >= _MOSTLY
 
+    def _own_clusters(self, scenario: Scenario) -> Sequence[str]:
+        if ranks_of(scenario) == 1:
+            return []
+        return list(self._parallel.own_sources.get(node_type_of(scenario), ()))
+
     def _own_share(self, scenario: Scenario) -> float:
         """Return the share of the GPU's time of operators whose kind is in an own trace on it."""
         timed, device = self._steps.work(scenario), gpu_of(scenario)
@@ -305,12 +315,14 @@ def fit_model(
     measured: Measurements,
     hosts: Mapping[str, HostTime] = MappingProxyType({}),
     traces: Sequence[OwnTrace] = (),
+    clusters: OwnClusters | None = None,
 ) -> GpuStepModel:
     """Fit times, the host's times and widths of intervals to public measurements.
 
     Args:
         measured: by others.
         hosts: those that were measured here, by node type.
+        clusters: of one's own.
         traces: of one's own, which neither the host's times nor widths of intervals rest on.
 
     Raises:
@@ -331,7 +343,7 @@ def fit_model(
     devices = device_cases(measured)
     past = past_errors({"timed": families, "untimed": devices})
     own = [timing for trace in traces for timing in trace.timings]
-    timed, parallel = timed_kinds(measured.timings), Parallel.fitted(measured)
+    timed, parallel = timed_kinds(measured.timings), Parallel.fitted(measured, clusters)
     sources: dict[str, list[str]] = {}
     for trace in traces:
         sources.setdefault(trace.device.name, []).append(trace.source)
@@ -371,7 +383,10 @@ def _inputs(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
         )
     return (
         Requirement("csv", "public", scenario),
-        Requirement(own_traces.PROBE, "public", scenario, optional=True),
+        *(
+            Requirement(probe, "public", scenario, optional=True)
+            for probe in (own_traces.PROBE, *own_clusters.PROBES)
+        ),
         # What its host needs to issue a step; all that are known, so that one fit does for all.
         Requirement("inventory", "train", scenario, optional=True),
         # A study that names the probe has it measured on its own nodes.
@@ -384,13 +399,14 @@ GPU_STEP = System(
     version="9",
     what="Steps of GPUs from operators, launches and exchanged gradients; names what binds.",
     source="ours, after Hafeez, Gandhi, Ceer, section IV",
-    tables=("run", "source", "external", "sample", *own_traces.TABLES),
+    tables=("run", "source", "external", "sample", *own_traces.TABLES, *own_clusters.TABLES),
     inputs=_inputs,
     any_recipe=True,
     fit=lambda tables: fit_model(
         read_measurements(tables),
         measured_hosts(tables["run"], tables["sample"]),
         own_traces.read_traces(tables),
+        own_clusters.read_clusters(tables),
     ),
     load=lambda text, _: GpuStepModel.from_json(text),
     pooled=True,

@@ -218,6 +218,8 @@ def _under(forecast: ScenarioForecast, detail: Mapping[str, Any]) -> Iterator[st
                 f"{_time(detail['transfer_s'])} between stages have nothing beside them"
             )
         yield f"scaling {100 * detail['alone_s'] / detail['step_s']:.0f} %; {past}"
+        if own := ", ".join(detail["own_clusters"]):
+            yield f"exchanges rest on {own}"
         if detail["gpus"] > detail["most_gpus_judged"]:
             yield f"more GPUs than scaling was judged of: {detail['most_gpus_judged']}"
 

@@ -210,14 +210,15 @@ def import_(
     ] = None,
     worker: Annotated[
         str | None,
-        typer.Option(help="kineto: the node type on which you traced your own training."),
+        typer.Option(help="kineto, nccl-tests, iperf3: the node type on which you measured."),
     ] = None,
 ) -> None:
-    """Bring measurements of others, or a trace of your own, into the history.
+    """Bring measurements of others, or your own of GPUs, into the history.
 
     They are runs of backend `imported`, never mixed with our own. What is kept of each format is
-    in docs/import.md. Importing a file twice changes nothing. A trace with --worker corrects
-    forecasts of GPUs of that type from then on.
+    in docs/import.md. Importing a file twice changes nothing. A trace with
+    --worker corrects forecasts of GPUs of that type from then on; a log of nccl-tests, or a report
+    of iperf3, those of several of its GPUs or nodes.
 
     Example: stepcast import nccl-tests run1.log run2.log --source "our cluster, May 2026"
 

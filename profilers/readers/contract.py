@@ -31,7 +31,7 @@ _READ_BYTES = 1 << 20
 class ReaderOptions:
     """What a user may add to a file.
 
-    Ranks of an all-reduce log, the mapping of a CSV, the node type on which a trace was made.
+    Ranks of an all-reduce log, the mapping of a CSV, the node type on which it was measured.
     """
 
     world_size: int | None = None

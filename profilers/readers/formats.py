@@ -59,9 +59,9 @@ class Format:
 
 FORMATS: Mapping[str, Format] = {
     "csv": Format(csv_table.read, ("mapping",)),
-    "iperf3": Format(iperf3.read),
+    "iperf3": Format(iperf3.read, ("worker",)),
     "kineto": Format(kineto.read, ("worker",)),
-    "nccl-tests": Format(nccl_tests.read, ("world_size",)),
+    "nccl-tests": Format(nccl_tests.read, ("world_size", "worker")),
     "pcap": Format(pcap.read),
 }
 

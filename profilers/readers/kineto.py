@@ -112,7 +112,6 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
             "rank": job.rank,
             "world_size": job.world_size,
             "events_outside_steps": outside,
-            **({} if options.worker is None else {"worker": options.worker}),
         },
         {"gpu": ", ".join(devices)} if devices else {},
         left_out=events.left_out(),

@@ -27,6 +27,7 @@ _RANK = re.compile(
     r"#\s+Rank\s+([0-9]{1,9})(?:\s+Group\s+([0-9]{1,9}))?"
     r"(?:.*?\[[\w:.]+\]|.*?\bdevice\s+[0-9]{1,9})\s+(.{1,200})"
 )
+_HOST = re.compile(r"\bon\s+(\S{1,200})\s+device\b")
 _COLLECTIVE = re.compile(r"#\s*Collective test starting:\s*(\S+)")
 _VERSION = re.compile(r"nccl-library=([0-9]{1,9})|NCCL version ([0-9]{1,4}(?:\.[0-9]{1,4}){1,4})")
 _TESTS_VERSION = re.compile(r"# nccl-tests version (\S{1,60})")
@@ -49,6 +50,7 @@ class _Log:
 
     kept: MemoryCounter
     ranks: dict[tuple[int, int], str] = field(default_factory=dict)
+    hosts: dict[tuple[int, int], str] = field(default_factory=dict)
     places: list[str] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
     label: str = ""
@@ -60,11 +62,15 @@ class _Log:
         """Take a line from its # on, and what stands before that."""
         words = line.lstrip("# ").split()
         if "Using devices" in line and self.rows:
-            self.ranks, self.rows = {}, 0
+            self.ranks, self.hosts, self.rows = {}, {}, 0
         if rank := _RANK.match(line):
             self.kept.event()
             self.kept.text(rank[3])
-            self.ranks[int(rank[2] or 0), int(rank[1])] = rank[3].strip()
+            place = int(rank[2] or 0), int(rank[1])
+            self.ranks[place] = rank[3].strip()
+            if host := _HOST.search(line):
+                self.kept.text(host[1])
+                self.hosts[place] = host[1]
         elif "in-place" in words or "out-of-place" in words:
             self.places = [word for word in words if word in ("in-place", "out-of-place")]
         elif words and words[0] in ("size", "bytes") and {"time", "cputime"} & set(words):
@@ -92,6 +98,14 @@ class _Log:
             )
         first = min(self.ranks)[0]
         return sum(group == first for group, _ in self.ranks)
+
+    def host_count(self, ranks: int) -> int | None:
+        """Return on how many hosts so many ranks are; None: it does not list that many."""
+        if not self.hosts:
+            return None
+        first = min(self.hosts)[0]
+        hosts = [host for (group, _), host in self.hosts.items() if group == first]
+        return len(set(hosts)) if len(hosts) == ranks else None
 
 
 def read(path: Path, world_size: int | None) -> NcclResults:
@@ -174,6 +188,7 @@ def _times(
             algorithm,
             _number(where, cells, "busbw"),
             wrong=cells.get("#wrong", "0") not in ("N/A", "0", "0e+00"),
+            nodes=log.host_count(ranks),
         )
 
 

@@ -60,7 +60,8 @@ class RoundedNumber:
 class NcclTime:
     """One time of one size: `wrong` results make it worthless; bandwidths are GB/s as printed.
 
-    `where` is the file and the place in it.
+    `nodes` are hosts of its ranks, None: they are not listed. `where` is the file and the place in
+    it.
     """
 
     where: str
@@ -74,6 +75,7 @@ class NcclTime:
     algorithm_GBps: RoundedNumber | None
     bus_GBps: RoundedNumber | None
     wrong: bool
+    nodes: int | None = None
 
     @property
     def seconds(self) -> float:

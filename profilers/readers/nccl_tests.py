@@ -37,11 +37,11 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
     if wrong == len(results.measured):
         raise BadInput(f"{path}: all {wrong} results are wrong, so no time is worth anything")
 
-    def setting(row: NcclTime) -> tuple[int, str, str]:
-        return row.world_size, row.kind, row.operation
+    def setting(row: NcclTime) -> tuple[int, int, str, str]:
+        return row.world_size, row.nodes or 0, row.kind, row.operation
 
     host = {"gpu": ", ".join(sorted(results.devices))} if results.devices else {}
-    for (world_size, kind, operation), group in itertools.groupby(
+    for (world_size, nodes, kind, operation), group in itertools.groupby(
         sorted(results.measured, key=setting), setting
     ):
         rows = list(group)
@@ -52,6 +52,7 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
             "data_type": kind,
             "reduction": operation,
             "wrong_results": len(rows) - len(right),
+            "nodes": nodes or None,
         }
         if right:
             left_out = dict(results.left_out)

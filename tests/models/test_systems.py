@@ -15,7 +15,6 @@ from models.async_sgd.systems import ASYNC_SGD_PAPER, ONE_SERVER
 from models.ceer.fit import FittedCeer
 from models.ernest import ERNEST
 from models.gpu_step import scenario_steps
-from models.gpu_step.own_traces import TABLES
 from models.gpu_step.system import GPU_STEP
 from models.predictddl import residuals
 from models.predictddl import systems as predictddl
@@ -26,6 +25,7 @@ from tests.models.async_sgd import captured_job
 from tests.models.async_sgd.frames import chain
 from tests.models.ceer import study as ceer
 from tests.models.gpu_step import public as gpus
+from tests.models.gpu_step.public import TABLES
 from tests.models.predictddl import study as networks
 from tests.models.runs import raw_tables, scenario
 from tests.models.srift import study as srift

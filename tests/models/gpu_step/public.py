@@ -8,12 +8,13 @@ from typing import Any
 
 import polars as pl
 
-from models.gpu_step.own_traces import TABLES
+from models.gpu_step import own_clusters, own_traces
 from networks.gpu_steps import DataFlow, GpuStep, Operator, StepKey, Tensor
 from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
 from warehouse.sets import kept_runs, kept_tables
 from warehouse.tables import SCHEMAS
 
+TABLES = (*own_traces.TABLES, *own_clusters.TABLES)
 PUBLIC = Path(__file__).parents[3] / "data" / "public"
 NETWORKS = ("resnet50", "bert_base", "gpt2_small", "RegNetX-200MF")
 _TAKEN = {"gpu_h100": 1, "pycls": 1, "neusight": 40, "transformer_operators_a100": 100}

@@ -52,6 +52,7 @@ DETAIL: dict[str, Any] = {
     "past_devices": [],
     "own_traces": [],
     "own_share": 0.0,
+    "own_clusters": [],
     "memory_parts": {
         "standing_bytes": 3 * GIB,
         "activation_bytes": 6 * GIB,

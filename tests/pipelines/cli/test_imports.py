@@ -330,6 +330,96 @@ def test_a_trace_of_ones_own_counts_for_its_node_type(
     assert row["source"] == "your trace step.json"
 
 
+def nccl_log(path: Path, hosts: tuple[str, ...], gpu: str, us: float = 4600.0) -> Path:
+    """Write an all-reduce of 1 GiB among eight GPUs of each host."""
+    listed = [
+        f"#  Rank {8 * node + rank} Group 0 Pid 1 on {host} device {rank} [0x10] {gpu}"
+        for node, host in enumerate(hosts)
+        for rank in range(8)
+    ]
+    columns = "# size count type redop root time algbw busbw\n# (B) (elements) (us) (GB/s) (GB/s)"
+    rate, ranks = 2**30 / us / 1e3, len(listed)
+    row = f" {2**30} {2**28} float sum -1 {us} {rate:.4f} {2 * (ranks - 1) / ranks * rate:.4f}"
+    path.write_text("\n".join(["# Using devices", *listed, columns, row, ""]))
+    return path
+
+
+def iperf3_report(path: Path, gbps: float) -> Path:
+    """Write a report of ten seconds of four flows."""
+    received = {"seconds": 10.0, "bytes": int(gbps * 1e10 / 32), "bits_per_second": gbps * 1e9 / 4}
+    sent = {"bytes": received["bytes"], "sender": True}
+    start = {
+        "version": "iperf 3.12",
+        "timestamp": {"timesecs": 1_700_000_000},
+        "test_start": {"protocol": "TCP", "duration": 10},
+    }
+    streams = [{"sender": sent, "receiver": received}] * 4
+    path.write_text(json.dumps({"start": start, "end": {"streams": streams}}))
+    return path
+
+
+def test_a_log_of_collectives_and_a_report_of_links_count_for_their_node_type(
+    stepcast: Callable[..., Any], home: Path, tmp_path: Path
+) -> None:
+    h100, two = "NVIDIA H100 80GB HBM3", ("a", "b")
+    log = nccl_log(tmp_path / "two.log", two, h100)
+    assert stepcast("import", "nccl-tests", str(log), "--worker", "p5.48xlarge").code == 0
+    report = iperf3_report(tmp_path / "link.json", 8.0)
+    assert stepcast("import", "iperf3", str(report), "--worker", "p3.8xlarge").code == 0
+    runs = {run.subject.probe: run.subject for run in visible_runs(Warehouse(home), public=True)}
+    assert {probe: run.worker_types for probe, run in runs.items()} == {
+        "nccl-tests": frozenset({"p5.48xlarge"}),
+        "iperf3": frozenset({"p3.8xlarge"}),
+    }
+    sources = set(asked(home, "SELECT source FROM raw.source")["source"])
+    assert sources == {"your nccl-tests log two.log", "your iperf3 report link.json"}
+    config = asked(home, "SELECT config FROM raw.run WHERE probe = 'nccl-tests'")["config"][0]
+    assert json.loads(config)["nodes"] == 2
+
+
+@pytest.mark.parametrize(
+    ("hosts", "gpu", "us", "told"),
+    [
+        (("a", "b"), "NVIDIA A100-SXM4-80GB", 4600.0, "p5.48xlarge has NVIDIA H100 80GB HBM3"),
+        # Twice as fast as eight links of 450 GB/s can be.
+        (("a", "b"), "NVIDIA H100 80GB HBM3", 1200.0, "rated 400 GB/s"),
+        (("a", "a", "b", "b"), "NVIDIA H100 80GB HBM3", 4600.0, "32 ranks on 2 hosts"),
+    ],
+)
+def test_a_log_that_cannot_be_of_its_node_type_is_refused(
+    hosts: tuple[str, ...],
+    gpu: str,
+    us: float,
+    told: str,
+    stepcast: Callable[..., Any],
+    home: Path,
+    tmp_path: Path,
+) -> None:
+    log = nccl_log(tmp_path / "two.log", hosts, gpu, us)
+    answer = stepcast("import", "nccl-tests", str(log), "--worker", "p5.48xlarge")
+    assert (answer.code, len(answer.err.splitlines())) == (2, 1)
+    assert told in answer.err
+
+
+def test_links_are_held_to_what_a_node_type_is_rated(
+    stepcast: Callable[..., Any], home: Path, tmp_path: Path
+) -> None:
+    fast = stepcast(
+        *("import", "iperf3", str(iperf3_report(tmp_path / "fast.json", 15.0))),
+        *("--worker", "p3.8xlarge"),
+    )
+    assert (fast.code, "rated 1.25 GB/s" in fast.err) == (2, True)
+    # NCCL crosses EFA there; and a tenth of what it is rated is worth a word.
+    slow = stepcast(
+        *("import", "iperf3", str(iperf3_report(tmp_path / "slow.json", 20.0))),
+        *("--worker", "p5.48xlarge"),
+    )
+    assert slow.code == 0
+    assert "no forecast rests on it" in slow.out and "less than a tenth" in slow.out
+    other = stepcast("import", "pcap", str(tmp_path / "slow.json"), "--worker", "p5.48xlarge")
+    assert other.code == 2 and "--worker is for iperf3, kineto, nccl-tests" in other.err
+
+
 def test_what_is_given_to_others_has_no_name_of_a_host(
     stepcast: Callable[..., Any], home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

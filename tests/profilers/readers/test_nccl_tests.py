@@ -58,6 +58,7 @@ def test_a_new_log(log: Path) -> None:
     # The last in-place result was wrong.
     assert rows["size_bytes"].to_list() == [1024, 1024, 4_000_000]
     assert rows["in_place"].to_list() == [False, True, False]
+    assert run.config["nodes"] == 1
     assert rows["seconds"].to_list() == pytest.approx([20e-6, 10e-6, 400e-6])
     assert rows["bus_bandwidth_Bps"][2] == pytest.approx(10e9)
     assert set(rows["world_size"]) == {2}
