@@ -48,7 +48,8 @@ def write_trace(path: Path, calls: Sequence[tuple[Any, ...]], gpu: str = "NVIDIA
 def trace_tables(path: Path, node_type: str) -> Mapping[str, pl.DataFrame]:
     """Return tables of a trace as they land, of run `trace`."""
     (run,) = kineto.read(path, ReaderOptions(worker=node_type))
-    about = {"run_id": "trace", "probe": "kineto", "status": "ok", "config": json.dumps(run.config)}
+    config = json.dumps({**run.config, "worker": node_type})
+    about = {"run_id": "trace", "probe": "kineto", "status": "ok", "config": config}
     tables = {name: rows.with_columns(run_id=pl.lit("trace")) for name, rows in run.tables.items()}
     source = pl.DataFrame({"run_id": "trace", "source": "your trace step.json"})
     return {**tables, "run": pl.DataFrame(about), "source": source}
