@@ -151,17 +151,13 @@ class Curve(Record):
             return worker
         return tuple(name.strip() for name in worker.split("+"))
 
-    @field_validator("worker")
-    @classmethod
-    def _types_differ(cls, worker: tuple[str, ...]) -> tuple[str, ...]:
-        if len(set(worker)) < len(worker):
-            raise ValueError(f"should name each node type once, found {list(worker)}")
-        return worker
-
     @field_validator("worker", "server")
     @classmethod
     def _types_are_known(cls, given: tuple[str, ...] | str | None) -> tuple[str, ...] | str | None:
-        for name in (given,) if isinstance(given, str) else given or ():
+        names = (given,) if isinstance(given, str) else given or ()
+        if len(set(names)) < len(names):
+            raise ValueError(f"should name each node type once, found {list(names)}")
+        for name in names:
             try:
                 node_group("worker", name, 1)
             except BadInput as error:

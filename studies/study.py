@@ -107,6 +107,8 @@ class Study(Record):
 
     @model_validator(mode="after")
     def _has_something_to_do(self) -> Self:
+        if self.name in self.learns_from:
+            raise ValueError("learns_from: a study learns from its own train scenarios as it is")
         if self.test:
             return self
         if not (self.train and self.probes):
@@ -117,12 +119,6 @@ class Study(Record):
         for name, given in (("systems", self.systems), ("learns_from", self.learns_from)):
             if given:
                 raise ValueError(f"{name}: nothing is forecast without test; leave it out")
-        return self
-
-    @model_validator(mode="after")
-    def _learns_from_others(self) -> Self:
-        if self.name in self.learns_from:
-            raise ValueError("learns_from: a study learns from its own train scenarios as it is")
         return self
 
     @model_validator(mode="after")

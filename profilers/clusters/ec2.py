@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, TypeVar
 
 from profilers.clusters import owner
 from profilers.clusters.base import Node
@@ -85,13 +85,6 @@ def wait_until_running(
     return instances
 
 
-class Console(Protocol):
-    """Where consoles can be read (`profilers.renting.aws.Ec2`)."""
-
-    def console(self, id_: str) -> str:
-        """Return what an instance has written to its console so far."""
-
-
 @dataclass(frozen=True)
 class Boot:
     """An instance that was launched.
@@ -119,14 +112,14 @@ class Boot:
         }
         return [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
 
-    def pin(self, provider: Console, within_s: float = KEYS_S) -> None:
-        """Wait until the console has its host keys, and pin them.
+    def pin(self, console: Callable[[str], str], within_s: float = KEYS_S) -> None:
+        """Wait until the console, read by the instance's name, has its host keys, and pin them.
 
         Raises:
             ProbeFailed: it has none; nothing may be said to it then.
         """
         keys = _polled(
-            lambda: aws.host_keys(provider.console(self.id), self.intent.token) or None,
+            lambda: aws.host_keys(console(self.id), self.intent.token) or None,
             within_s,
             f"{self.id} has not printed its host keys to its console (does its image run "
             "user data, cloud-init?)",
@@ -348,7 +341,7 @@ class Ec2Cluster(SshCluster):
 
     def _prepare(self, node: Node) -> None:
         boot = self._boots[node.address]
-        boot.pin(self._provider)
+        boot.pin(self._provider.console)
         _polled(lambda: self._over(node, "true"), _SSH_S, f"no sshd answers on {boot.id}")
         boot.check_shutdown(self._over(node, SHUTDOWN))
         super()._prepare(node)

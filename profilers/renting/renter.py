@@ -3,8 +3,8 @@
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 
 from profilers import clock
@@ -133,13 +133,8 @@ class Renter:
                 token=secrets.token_hex(_TOKEN_BYTES),
                 owner=self.owner,
                 account=self.account,
-                region=place.region,
-                zone=place.zone,
-                node_type=place.node_type,
-                market=place.market,
+                **asdict(place),
                 count=count,
-                usd_per_hour=place.usd_per_hour,
-                volume_usd_per_hour=place.volume_usd_per_hour,
                 hours=hours_within(self.cap_usd, so_far, count, each, most_hours),
                 at=self.now(),
             )
@@ -242,7 +237,8 @@ class Renter:
         for id_ in set(ids) - seen.keys():
             if asked_s >= KNOWN_S and id_ in launches and self._is_over(launches[id_]):
                 ended[id_] = InstanceStatus(id_, "ended", life_s(launches[id_]))
-        with self._on_full_disk():
+        # On a full disk go on: what does not end costs more than a lost line.
+        with suppress(BadInput):
             self.book.write(
                 *(
                     InstanceEnd(
@@ -262,7 +258,7 @@ class Renter:
             self._told(f"what launch {intent.token} brought is not known yet: {error}")
             return ()
         if ids:
-            with self._on_full_disk():
+            with suppress(BadInput):
                 self._note(intent, ids)
         return ids
 
@@ -280,17 +276,13 @@ class Renter:
         """Close a launch whose time is over, and return nothing; else return its token."""
         if not self._is_over(intent):
             return [intent.token]
-        with self._on_full_disk():
+        with suppress(BadInput):
             self._note_refusal(intent, UNANSWERED, "nothing has its token, and its time is over")
         return []
 
     def _is_over(self, intent: LaunchIntent) -> bool:
         """Tell whether all that a launch brought has ended by itself, if clocks are right."""
         return self.now() > intent.at + timedelta(seconds=life_s(intent)) + _SLACK
-
-    def _on_full_disk(self) -> AbstractContextManager[None]:
-        """Go on where the book cannot be written: what does not end costs more than a lost line."""
-        return suppress(BadInput)
 
     def _told(self, what: str) -> None:
         with suppress(OSError):  # a terminal that is gone must not cost an open launch

@@ -203,12 +203,6 @@ class Settings(Record):
     most_s: Seconds | None = None
 
     @model_validator(mode="after")
-    def _held_out_are_others(self) -> Self:
-        if overlap := sorted({*self.batch_sizes} & {*self.held_out}):
-            raise ValueError(f"held_out: {overlap} are among batch_sizes; hold out others")
-        return self
-
-    @model_validator(mode="after")
     def _interval_has_an_end(self) -> Self:
         if (self.interval is None) != (self.most_s is None):
             raise ValueError("interval and most_s belong together; give both or neither")

@@ -186,7 +186,7 @@ def test_what_does_not_fit_together_is_one_line(
 ) -> None:
     assert right in text
     with pytest.raises(BadInput, match=expected) as caught:
-        study(tmp_path, text.replace(right, wrong, 1))
+        needs(study(tmp_path, text.replace(right, wrong, 1)))
     assert "\n" not in str(caught.value)
 
 

@@ -40,7 +40,7 @@ class Late:
 
 
 def test_keys_are_waited_for_and_pinned_by_the_name_of_the_instance(one: Boot) -> None:
-    one.pin(Late())
+    one.pin(Late().console)
     assert one.known_hosts.read_text() == f"i-1 {KEY}\n"
     assert "StrictHostKeyChecking=yes" in one.ssh_options
     assert "HostKeyAlias=i-1" in one.ssh_options
@@ -49,7 +49,7 @@ def test_keys_are_waited_for_and_pinned_by_the_name_of_the_instance(one: Boot) -
 def test_without_keys_nothing_is_pinned(one: Boot) -> None:
     world = World(console_says="kernel panic")
     with pytest.raises(ProbeFailed, match="i-1 has not printed its host keys"):
-        one.pin(world, within_s=-1.0)
+        one.pin(world.console, within_s=-1.0)
     assert not one.known_hosts.exists()
 
 
