@@ -6,7 +6,6 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
@@ -45,21 +44,6 @@ _LOCATION = {".dagster/repository": "__repository__@pipelines.definitions"}
 _AGAIN_S = 0.1
 
 
-class CheckFailed(StepcastError):
-    """A blocking check of an asset failed; nothing downstream of it ran."""
-
-
-@dataclass(frozen=True)
-class FailedAssetCheck:
-    """A check that did not pass, and what it found."""
-
-    check: str
-    found: str
-
-    def __str__(self) -> str:
-        return f"{self.check}: {self.found}"
-
-
 def execute(
     instance: DagsterInstance,
     study: Path,
@@ -67,7 +51,7 @@ def execute(
     progress: Progress,
     *,
     judged: bool = True,
-) -> Sequence[FailedAssetCheck]:
+) -> Sequence[str]:
     """Materialise every asset for a study; return the checks that warn.
 
     Args:
@@ -78,9 +62,8 @@ def execute(
         judged: whether test scenarios are measured too; else profiles and forecasts are made.
 
     Raises:
-        CheckFailed: a blocking check failed.
         KeyboardInterrupt: the run was interrupted; everything is torn down.
-        StepcastError: as an asset raised it.
+        StepcastError: a blocking check failed, or as an asset raised it.
     """
     of = read_lineage(study, backend)
     everything = study_definitions(resources(backend, progress), study, backend=backend)
@@ -114,7 +97,7 @@ def _execute(
     job: JobDefinition,
     partition: str | None = None,
     selection: Sequence[AssetKey] | None = None,
-) -> Sequence[FailedAssetCheck]:
+) -> Sequence[str]:
     run_id = str(uuid4())
     # Reading traces imports TensorFlow, which would talk on stderr.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -133,7 +116,7 @@ def _execute(
     except DagsterError as error:
         failed = _failed_checks(instance, run_id, AssetCheckSeverity.ERROR)
         if failed:
-            raise CheckFailed(f"check {failed[0]}") from error
+            raise StepcastError(f"check {failed[0]}") from error
         raise
     return _failed_checks(instance, run_id, AssetCheckSeverity.WARN)
 
@@ -161,14 +144,13 @@ def _no_interrupt_lost() -> Iterator[None]:
 
 def _failed_checks(
     instance: DagsterInstance, run_id: str, severity: AssetCheckSeverity
-) -> list[FailedAssetCheck]:
+) -> list[str]:
+    """Return each check that did not pass, with what it found."""
     entries = instance.all_logs(run_id, of_type=DagsterEventType.ASSET_CHECK_EVALUATION)
     data = [entry.get_dagster_event().event_specific_data for entry in entries]
     return [
-        FailedAssetCheck(
-            f"{evaluation.asset_key.to_user_string()} {evaluation.check_name.replace('_', ' ')}",
-            evaluation.description or "no description",
-        )
+        f"{evaluation.asset_key.to_user_string()} {evaluation.check_name.replace('_', ' ')}: "
+        f"{evaluation.description or 'no description'}"
         for evaluation in data
         if isinstance(evaluation, AssetCheckEvaluation)
         and not evaluation.passed
