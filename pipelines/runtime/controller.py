@@ -3,13 +3,11 @@
 Source: Srift, section 4.5. Time is only what events bring; nothing here waits, measures or starts.
 """
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from pipelines.runtime.plan import (
     Infeasible,
-    JobSituation,
     LimitRelaxation,
     MarketNodeType,
     Plan,
@@ -150,7 +148,7 @@ class Controller:
 
     def _consider(self, state: JobState) -> JobState:
         """Find the nodes to go on with while the checkpoint is being written."""
-        plan = self.planner.plan(self._situation(state, state.detach.expected_s))
+        plan = self.planner.plan(state, state.detach.expected_s)
         return state.but(plan=plan if isinstance(plan, Plan) else None, considered=True)
 
     def _saved(self, state: JobState, step: int, asked: bool) -> Outcome:
@@ -170,7 +168,7 @@ class Controller:
         return self._carry_out(state, planned)
 
     def _replan(self, state: JobState) -> Outcome:
-        plan = self.planner.plan(self._situation(state))
+        plan = self.planner.plan(state)
         if isinstance(plan, Infeasible):
             return _enter(state, "asking"), (AskUser(plan),)
         return self._carry_out(state, plan)
@@ -234,20 +232,6 @@ class Controller:
             state = state.without(node.name)
         state = _enter(state, "finished" if error is None else "aborted").but(error=error)
         return state, (*releases, EndJob(error))
-
-    def _situation(self, state: JobState, detach_s: float = 0.0) -> JobSituation:
-        return JobSituation(
-            iterations=state.iterations - state.reached,
-            elapsed_s=state.at_s,
-            spent_usd=state.spent_usd,
-            deadline_s=state.deadline_s,
-            budget_usd=state.budget_usd,
-            up=Counter(node.kind for node in state.nodes),
-            depleted=state.depleted,
-            launch_s=state.launch.expected_s,
-            restart_s=state.restart.expected_s,
-            detach_s=detach_s,
-        )
 
 
 def _enter(state: JobState, phase: Phase) -> JobState:

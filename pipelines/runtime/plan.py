@@ -1,8 +1,9 @@
 """Which nodes to go on with: the optimiser, asked about what is left of a job (section 4.5)."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
@@ -16,6 +17,9 @@ from warehouse import limits
 from warehouse.fields import Nodes, Seconds
 from warehouse.records import Market, Record
 
+if TYPE_CHECKING:
+    from pipelines.runtime.state import JobState
+
 _NOTHING = 1e-9
 """Stands for a limit of which nothing is left: the optimiser then says what would be needed."""
 
@@ -25,35 +29,6 @@ class MarketNodeType(NamedTuple):
 
     node_type: str
     market: Market
-
-
-@dataclass(frozen=True)
-class JobSituation:
-    """Where a job stands: N − n, T_lim − t and $_lim − c of section 4.5, and what there is.
-
-    Attributes:
-        iterations: left to train.
-        elapsed_s: since the job began.
-        spent_usd: so far.
-        deadline_s: since the job began; None: none.
-        budget_usd: for the whole job; None: none.
-        up: nodes that are up, or on their way.
-        depleted: kinds that cannot be had any more.
-        launch_s: until new nodes train.
-        restart_s: until nodes that are up train again.
-        detach_s: until the last checkpoint is there to go on from, before either.
-    """
-
-    iterations: int
-    elapsed_s: float
-    spent_usd: float
-    deadline_s: float | None
-    budget_usd: float | None
-    up: Mapping[MarketNodeType, int]
-    depleted: Collection[MarketNodeType]
-    launch_s: float
-    restart_s: float
-    detach_s: float = 0.0
 
 
 class Plan(Record):
@@ -130,23 +105,28 @@ class Planner:
         """Return US dollars per hour of one node."""
         return next(offer.usd_per_hour for offer in self.offers if _kind(offer) == kind)
 
-    def plan(self, now: JobSituation) -> Plan | Infeasible:
-        """Return the best plan for what is left.
+    def plan(self, now: "JobState", detach_s: float = 0.0) -> Plan | Infeasible:
+        """Return the best plan for what is left: N − n, T_lim − t and $_lim − c of section 4.5.
 
         Nodes that are up can go on without waiting for others to be launched, so they are also
         looked at alone. Depleted kinds are not launched again; those of them that are up stay.
 
+        Args:
+            now: where the job stands; its nodes are up, or on their way.
+            detach_s: until the last checkpoint is there to go on from.
+
         Raises:
             BadInput: as the optimiser.
         """
-        up = [_of(offer, now.up.get(_kind(offer), 0)) for offer in self.offers]
+        counts = Counter(node.kind for node in now.nodes)
+        up = [_of(offer, counts[_kind(offer)]) for offer in self.offers]
         every = [
-            _of(offer, now.up.get(_kind(offer), 0)) if _kind(offer) in now.depleted else offer
+            _of(offer, counts[_kind(offer)]) if _kind(offer) in now.depleted else offer
             for offer in self.offers
         ]
-        alone, waited = now.detach_s + now.restart_s, now.detach_s + now.launch_s
+        alone, waited = detach_s + now.restart.expected_s, detach_s + now.launch.expected_s
         answers = [
-            *((self._ask(now, up, alone), alone) for _ in range(any(now.up.values()))),
+            *((self._ask(now, up, alone), alone) for _ in range(bool(now.nodes))),
             (self._ask(now, every, waited), waited),
         ]
         plans = [
@@ -158,7 +138,7 @@ class Planner:
             )
         return self._infeasible(now, answers[-1][0], waited)
 
-    def _ask(self, now: JobSituation, offers: Sequence[Offer], wait_s: float) -> OptimizerResult:
+    def _ask(self, now: "JobState", offers: Sequence[Offer], wait_s: float) -> OptimizerResult:
         """Ask the optimiser, with what is left of time and money once the wait is over."""
         preference = self.search.preference
         offers = [
@@ -173,10 +153,10 @@ class Planner:
             budget_usd = max(budget_usd - now.spent_usd - self._waiting_usd(now, wait_s), _NOTHING)
         deadline_s = now.deadline_s
         if deadline_s is not None:
-            deadline_s = max(deadline_s - now.elapsed_s - wait_s, _NOTHING)
+            deadline_s = max(deadline_s - now.at_s - wait_s, _NOTHING)
         job = Job(
             global_batch=self.global_batch,
-            iterations=now.iterations,
+            iterations=now.left,
             minimize=self.minimize,
             deadline_s=deadline_s,
             budget_usd=budget_usd,
@@ -193,21 +173,21 @@ class Planner:
             time_budget_s=self.search.solve_s,
         )
 
-    def _waiting_usd(self, now: JobSituation, wait_s: float) -> float:
+    def _waiting_usd(self, now: "JobState", wait_s: float) -> float:
         """Return what nodes that are up cost while they wait."""
-        hourly_usd = sum(count * self.price(kind) for kind, count in now.up.items())
+        hourly_usd = sum(self.price(node.kind) for node in now.nodes)
         return hourly_usd * wait_s / 3600
 
-    def _plan(self, now: JobSituation, choice: ConfigurationForecast, wait_s: float) -> Plan:
+    def _plan(self, now: "JobState", choice: ConfigurationForecast, wait_s: float) -> Plan:
         return Plan(
-            iterations=now.iterations,
+            iterations=now.left,
             forecast=choice,
             wait_s=wait_s,
-            finish_s=now.elapsed_s + wait_s + choice.time_s,
+            finish_s=now.at_s + wait_s + choice.time_s,
             cost_usd=now.spent_usd + self._waiting_usd(now, wait_s) + choice.cost_usd,
         )
 
-    def _infeasible(self, now: JobSituation, answer: OptimizerResult, wait_s: float) -> Infeasible:
+    def _infeasible(self, now: "JobState", answer: OptimizerResult, wait_s: float) -> Infeasible:
         ways = [_way(now, self._plan(now, each.option, wait_s)) for each in answer.relaxations]
         reason = "no nodes that are left meet the deadline and the budget"
         if not answer.complete:
@@ -226,7 +206,7 @@ class Planner:
         return Infeasible(reason, tuple(ways), now.deadline_s, now.budget_usd)
 
 
-def _way(now: JobSituation, plan: Plan) -> LimitRelaxation:
+def _way(now: "JobState", plan: Plan) -> LimitRelaxation:
     """Return the limits that admit a plan, and what changes."""
     deadline_s, budget_usd, changes = now.deadline_s, now.budget_usd, []
     if deadline_s is not None and plan.finish_s > deadline_s:

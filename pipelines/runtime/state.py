@@ -123,6 +123,11 @@ class JobState(Record):
         """Iterations that are certainly done: those of the newest checkpoint, or of all nodes."""
         return max(self.step, min((node.step for node in self.nodes), default=0))
 
+    @property
+    def left(self) -> int:
+        """Iterations that are still to be trained."""
+        return self.iterations - self.reached
+
     def node(self, name: str) -> RentedNode | None:
         """Return a node that is rented now."""
         return next((node for node in self.nodes if node.name == name), None)

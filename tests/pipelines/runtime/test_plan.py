@@ -1,8 +1,5 @@
 """Plans for what is left of a job: what counts against the limits, and the ways out."""
 
-from collections.abc import Mapping
-from dataclasses import replace
-
 import pytest
 
 from models.choice.limits import Minimize
@@ -10,27 +7,25 @@ from models.choice.offers import Offer
 from pipelines.runtime import IfInfeasible
 from pipelines.runtime.plan import (
     Infeasible,
-    JobSituation,
     MarketNodeType,
     Plan,
     Planner,
     SearchSettings,
 )
+from pipelines.runtime.state import JobState, LearnedDurations, RentedNode
 from tests.pipelines.runtime import jobs
 from tests.pipelines.runtime.jobs import FAST, SLOW, SPARE
 
-ONE_FAST: Mapping[MarketNodeType, int] = {MarketNodeType(FAST, "spot"): 1}
+ONE_FAST = RentedNode(
+    name="node0", node_type=FAST, market="spot", usd_per_hour=0, batch_size=4, since_s=0
+)
 GONE = (MarketNodeType(FAST, "spot"),)
-NOW = JobSituation(
+NOW = JobState(
     iterations=100,
-    elapsed_s=40.0,
-    spent_usd=0.001,
-    deadline_s=None,
-    budget_usd=None,
-    up={},
-    depleted=(),
-    launch_s=20.0,
-    restart_s=3.0,
+    at_s=40.0,
+    gone_usd=0.001,
+    launch=LearnedDurations(assumed_s=20.0),
+    restart=LearnedDurations(assumed_s=3.0),
 )
 
 
@@ -62,41 +57,41 @@ def test_launching_counts_against_the_deadline() -> None:
     fastest = planner(minimize="time")
     plan = planned(fastest.plan(NOW))
     assert plan.finish_s == pytest.approx(40 + 20 + plan.forecast.time_s)
-    just = replace(NOW, deadline_s=plan.finish_s)
+    just = NOW.but(deadline_s=plan.finish_s)
     assert planned(fastest.plan(just)).forecast == plan.forecast
-    assert infeasible(fastest.plan(replace(just, launch_s=20.1)))
+    assert infeasible(fastest.plan(just.but(launch=LearnedDurations(assumed_s=20.1))))
 
 
 def test_detaching_counts_too() -> None:
-    fastest, now = planner(minimize="time"), replace(NOW, detach_s=4.0)
-    plan = planned(fastest.plan(now))
+    fastest = planner(minimize="time")
+    plan = planned(fastest.plan(NOW, 4.0))
     assert plan.wait_s == 24
-    just = replace(now, deadline_s=plan.finish_s)
-    assert planned(fastest.plan(just)).forecast == plan.forecast
-    assert infeasible(fastest.plan(replace(just, detach_s=4.1)))
+    just = NOW.but(deadline_s=plan.finish_s)
+    assert planned(fastest.plan(just, 4.0)).forecast == plan.forecast
+    assert infeasible(fastest.plan(just, 4.1))
 
 
 def test_nodes_that_are_up_are_paid_while_others_launch() -> None:
-    now = replace(NOW, up=ONE_FAST, depleted=GONE)
+    now = NOW.but(nodes=(ONE_FAST,), depleted=GONE)
     plan = planned(planner().plan(now))
     assert plan.forecast.configuration.label == f"1 {FAST}@4 + 2 {SLOW}@2"
     waiting_usd = 20 * jobs.PRICES[FAST] / 3600
     assert plan.cost_usd == pytest.approx(0.001 + waiting_usd + plan.forecast.cost_usd)
-    assert planned(planner().plan(replace(now, budget_usd=plan.cost_usd))) == plan
-    assert infeasible(planner().plan(replace(now, budget_usd=plan.cost_usd * 0.999)))
+    assert planned(planner().plan(now.but(budget_usd=plan.cost_usd))) == plan
+    assert infeasible(planner().plan(now.but(budget_usd=plan.cost_usd * 0.999)))
 
 
 def test_those_that_are_up_need_not_wait_for_launches() -> None:
-    now = replace(NOW, up={MarketNodeType(FAST, "spot"): 2})
+    now = NOW.but(nodes=(ONE_FAST, ONE_FAST))
     plan = planned(planner().plan(now))
     assert (plan.forecast.configuration.label, plan.wait_s) == (f"2 {FAST}@4", 3)
 
 
 def test_depleted_kinds_stay_but_are_not_launched() -> None:
-    plan = planned(planner().plan(replace(NOW, depleted=GONE)))
+    plan = planned(planner().plan(NOW.but(depleted=GONE)))
     assert FAST not in plan.forecast.configuration.node_types
-    alone = replace(
-        NOW, up=ONE_FAST, depleted=[MarketNodeType(node_type, "spot") for node_type in jobs.PRICES]
+    alone = NOW.but(
+        nodes=(ONE_FAST,), depleted=[MarketNodeType(node_type, "spot") for node_type in jobs.PRICES]
     )
     no_plan = infeasible(planner().plan(alone))
     assert "cannot hold the batch of 8 samples" in no_plan.reason
@@ -106,18 +101,18 @@ def test_depleted_kinds_stay_but_are_not_launched() -> None:
 
 def test_nothing_on_offer_is_told_as_such() -> None:
     everything = [MarketNodeType(node_type, "spot") for node_type in jobs.PRICES]
-    no_plan = infeasible(planner().plan(replace(NOW, depleted=everything)))
+    no_plan = infeasible(planner().plan(NOW.but(depleted=everything)))
     assert no_plan.reason == "the nodes that are left cannot hold the batch of 8 samples"
 
 
 @pytest.mark.parametrize("late_s", [10.0, 500.0])
 def test_each_way_out_is_one(late_s: float) -> None:
-    now = replace(NOW, deadline_s=50.0, elapsed_s=late_s, budget_usd=0.002)
+    now = NOW.but(deadline_s=50.0, at_s=late_s, budget_usd=0.002)
     no_plan = infeasible(planner().plan(now))
     assert no_plan.ways
     for way in no_plan.ways:
         assert "raise the" in way.text
-        relaxed = replace(now, deadline_s=way.deadline_s, budget_usd=way.budget_usd)
+        relaxed = now.but(deadline_s=way.deadline_s, budget_usd=way.budget_usd)
         assert planned(planner().plan(relaxed))
 
 
@@ -136,7 +131,7 @@ def test_each_way_out_is_one(late_s: float) -> None:
 def test_a_policy_raises_what_it_may_and_nothing_else(
     policy: IfInfeasible, deadline_s: float | None, budget_usd: float | None, raised: str | None
 ) -> None:
-    now = replace(NOW, deadline_s=deadline_s, budget_usd=budget_usd)
+    now = NOW.but(deadline_s=deadline_s, budget_usd=budget_usd)
     way = infeasible(planner().plan(now)).way(policy)
     if raised is None:
         assert way is None
@@ -152,6 +147,6 @@ def test_an_eager_search_keeps_to_its_preferences() -> None:
     search = SearchSettings(preference=(SPARE, SLOW), k=2)
     plan = planned(planner(capacity=4, search=search).plan(NOW))
     assert FAST not in plan.forecast.configuration.node_types
-    gone = replace(NOW, depleted=[MarketNodeType(SPARE, "spot")])
+    gone = NOW.but(depleted=[MarketNodeType(SPARE, "spot")])
     plan = planned(planner(capacity=4, search=search).plan(gone))
     assert plan.forecast.configuration.label == f"4 {SLOW}@2"
