@@ -33,6 +33,8 @@ _LINK_SLOWNESS = 1.3
 """How many times as long bytes take on links of a node as rated; on networks as rated."""
 _SOCKETS_BPS = 12.5e9
 """A network below 100 Gb/s is crossed by sockets: all GPUs are one ring."""
+_NVLINK_BPS = 64e9
+"""PCIe has less."""
 _BESIDE = 1.3
 """Nodes reduce within partly beside the network: norm in which both times add up (1: no part)."""
 _OCTAVES, _MANY_OCTAVES = 2.5, 6.0
@@ -78,6 +80,13 @@ class Topology:
     link_bps: float
     network_bps: float
     cluster: str = ""
+
+    @property
+    def is_through_host(self) -> bool:
+        """Whether bytes go through memory of hosts: over sockets between nodes, or over PCIe."""
+        if self.nodes > 1:
+            return self.network_bps < _SOCKETS_BPS
+        return self.link_bps < _NVLINK_BPS
 
     @property
     def ranks(self) -> int:

@@ -7,10 +7,11 @@ Distributed, VLDB 2020, section 3.2). `sharded` (FullyShardedDataParallel, ZeRO-
 layers gathers its parameters before its forward and its backward, the next one beside it, and
 scatters its gradients after (Zhao et al., PyTorch FSDP, VLDB 2023, section 3).
 
-While a collective runs, passes take `contention` times as long; the slowest of all GPUs is waited
-for, so passes take `straggling` more each time that their number doubles (Srift, section 4.3, has
-both as one factor). Micro-steps before the last of an accumulation exchange nothing (`no_sync`);
-sharded ones gather and scatter in each.
+While a collective runs, passes take `contention` longer; where bytes go through memory of hosts,
+all-reduces take longer instead. The slowest of all GPUs is waited for, so passes take `straggling`
+more each time that their number doubles (Srift, section 4.3, has both as one factor). Micro-steps
+before the last of an accumulation exchange nothing (`no_sync`); sharded ones gather and scatter in
+each.
 """
 
 from collections.abc import Sequence
@@ -28,6 +29,11 @@ _UNITS = 32
 """Of a sharded network at most: about the blocks of a transformer."""
 FIRST_BUCKET_BYTES = 2**20
 BUCKET_BYTES = 25 * 2**20
+_HINDERED = 1.3
+"""Through memory of hosts, a bucket beside passes took 2.3 times as long as alone: over TCP, of our
+own (lab/srift.md)."""
+Reductions = Sequence[tuple[float, float]]
+"""When each bucket is full, as share of backward, and seconds of its reduction."""
 BACKWARD_SHARE = 2 / 3
 """Of both passes: as many products for the inputs' gradients, and for the weights', as forward."""
 
@@ -123,18 +129,41 @@ def distributed_s(passes: Passes, exchange: Exchange, interference: Interference
     slower = 1 + straggling_share(exchange, interference)
     forward_s = passes.passes_s * (1 - BACKWARD_SHARE) * slower
     backward_s = passes.passes_s * BACKWARD_SHARE * slower
-    clock = reduced = forward_s
-    done_s = 0.0
-    for share, reduction_s in exchange.reductions:
-        work_s = share * backward_s - done_s
-        clock += _beside(work_s, reduced - clock, interference.contention)
-        done_s += work_s
-        reduced = max(clock, reduced) + reduction_s
+    if exchange.topology.is_through_host:
+        both_s = _hindered_s(forward_s, backward_s, exchange.reductions)
+    else:
+        both_s = _beside_s(forward_s, backward_s, exchange.reductions, interference.contention)
     alone_s = (passes.accumulate - 1) * (forward_s + backward_s)
     optimizer_s = passes.optimizer_s
     if exchange.scatters:
         optimizer_s = optimizer_s / exchange.topology.ranks + sum(exchange.gathers_s)
-    return alone_s + max(clock, reduced) + optimizer_s
+    return alone_s + both_s + optimizer_s
+
+
+def _beside_s(
+    forward_s: float, backward_s: float, reductions: Reductions, contention: float
+) -> float:
+    """Return seconds of passes and reductions, of which passes take longer beside the others."""
+    clock = reduced = forward_s
+    done_s = 0.0
+    for share, reduction_s in reductions:
+        work_s = share * backward_s - done_s
+        clock += _beside(work_s, reduced - clock, contention)
+        done_s += work_s
+        reduced = max(clock, reduced) + reduction_s
+    return max(clock, reduced)
+
+
+def _hindered_s(forward_s: float, backward_s: float, reductions: Reductions) -> float:
+    """Return seconds of passes and reductions, of which reductions take longer beside the others.
+
+    A GPU has little to do for what hosts move.
+    """
+    clock, reduced = forward_s + backward_s, forward_s
+    for share, reduction_s in reductions:
+        begun = max(reduced, forward_s + share * backward_s)
+        reduced = begun + _beside(reduction_s, clock - begun, _HINDERED)
+    return max(clock, reduced)
 
 
 def buckets(sizes_bytes: Sequence[float]) -> list[tuple[float, float]]:

@@ -14,7 +14,7 @@ from profilers.clusters.node_types import node_types
 
 TCP_BPS = 5e9 / 8
 """Of a connection between instances of EC2 without the Elastic Fabric Adapter (AWS, EC2 User Guide,
-network bandwidth: 5 Gb/s a flow): NCCL's ring crosses the network over one of them."""
+network bandwidth: 5 Gb/s a flow)."""
 PROBES = ("nccl-tests", "iperf3")
 TABLES = ("allreduce", "link")
 
@@ -40,13 +40,24 @@ def rated(node_type: str, gpus: int, nodes: int) -> Topology:
     return Topology(gpus, nodes, link_bps, network_bps, node_type)
 
 
-def tcp_bps(node_type: str, network_bps: float, own: Mapping[str, float]) -> float:
-    """Return what NCCL has of a network: TCP as it was measured, or as a connection of EC2 has."""
+def connections_bps(nodes: int) -> float:
+    """Return what a node of EC2 sends over TCP: to its neighbours in a ring, which are one or two.
+
+    NCCL has rings both ways. That those are two connections is what `ddp_step_time_sia` suggests:
+    three nodes exchange faster there than two.
+    """
+    return TCP_BPS * min(2, nodes - 1)
+
+
+def tcp_bps(node_type: str, network_bps: float, nodes: int, own: Mapping[str, float]) -> float:
+    """Return what NCCL has of a network: TCP as it was measured, or as connections of EC2 have."""
     kind, device = node_types()[node_type], device_of_node(node_type)
     if kind.efa or device is None:
         return network_bps
     is_rented = node_type.partition(".")[0] in device.instances
-    return min(network_bps, own.get(node_type, TCP_BPS if is_rented else network_bps))
+    return min(
+        network_bps, own.get(node_type, connections_bps(nodes) if is_rented else network_bps)
+    )
 
 
 def read_clusters(tables: Tables) -> OwnClusters:
@@ -83,8 +94,10 @@ def read_clusters(tables: Tables) -> OwnClusters:
         sources[node_type].append(source)
     timed = thinned(pl.concat(parts))
     networks = [
-        tcp_bps(node_type, network_bps, own_Bps)
-        for node_type, network_bps in timed.select("cluster", "network_bps").iter_rows()
+        tcp_bps(node_type, network_bps, nodes, own_Bps) if nodes > 1 else network_bps
+        for node_type, network_bps, nodes in timed.select(
+            "cluster", "network_bps", "nodes"
+        ).iter_rows()
     ]
     return OwnClusters(
         timed.with_columns(network_bps=pl.Series(networks, dtype=pl.Float64)), own_Bps, sources

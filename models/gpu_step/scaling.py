@@ -20,7 +20,7 @@ from models.gpu_step.data_parallel import (
     distributed_s,
     sharded_s,
 )
-from models.gpu_step.own_clusters import TCP_BPS
+from models.gpu_step.own_clusters import connections_bps
 
 Fields = Mapping[str, Any]
 Rows = Mapping[tuple[str, str], list[dict[str, Any]]]
@@ -106,7 +106,7 @@ def _sia(rows: Iterable[Fields]) -> Iterator[Scaling]:
     for (network, batch, gpus, nodes, placement), seconds in more.items():
         if gpus == 1 or len(set(str(placement))) > 1 or (network, batch) not in alone:
             continue
-        link_bps, network_bps = 8e9, TCP_BPS
+        link_bps, network_bps = 8e9, connections_bps(nodes)
         yield Scaling(
             "ddp_step_time_sia",
             network,

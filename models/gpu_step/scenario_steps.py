@@ -277,7 +277,9 @@ def _topology(scenario: Scenario, own_bps: Mapping[str, float]) -> Topology:
     name, strategy = node_type_of(scenario), scenario.strategy
     links = rated(name, strategy.devices_per_node, strategy.workers)
     asked_bps = scenario.link_mbps * 1e6 / 8 if scenario.link_mbps else links.network_bps
-    return replace(links, network_bps=tcp_bps(name, asked_bps, own_bps))
+    if links.nodes > 1:
+        asked_bps = tcp_bps(name, asked_bps, links.nodes, own_bps)
+    return replace(links, network_bps=asked_bps)
 
 
 def gpu_of(scenario: Scenario) -> Device:

@@ -66,6 +66,19 @@ def test_passes_are_slower_beside_a_reduction_and_with_every_doubling() -> None:
     assert straggling == pytest.approx(1.1 * 12 + 1)
 
 
+@pytest.mark.parametrize("links", [(2, 1, 16e9, 50e9), (1, 2, 300e9, 1e9)])
+def test_reductions_through_hosts_take_longer_beside_passes(
+    links: tuple[int, int, float, float],
+) -> None:
+    """A second takes 2.3 beside passes: over PCIe within a node, over sockets between nodes."""
+    two = exchange(1.0, float(FIRST_BUCKET_BYTES), topology=Topology(*links))
+    # Full after 4 + 4 s: done before the passes are; the other is after them.
+    assert distributed_s(Passes(12.0, 0.5), two, Interference(0.3)) == pytest.approx(12 + 1 + 0.5)
+    # Full half a second before the passes end, in which 1 / 4.6 of it is done.
+    begun = distributed_s(Passes(1.5, 0.0), two, NONE)
+    assert begun == pytest.approx(1.5 + (1 - 0.5 / 2.3) + 1)
+
+
 def test_frozen_parameters_are_gathered_and_never_scattered() -> None:
     # Two units, half a second each: four gathers, and the one scatter of what is trained.
     adapters = Exchange(

@@ -62,10 +62,12 @@ def test_clusters_are_read_with_the_links_of_their_node_types() -> None:
 
 def test_a_network_is_as_fast_as_it_was_measured_else_as_a_flow_of_ec2() -> None:
     rated_bps = rated("p3.8xlarge", 4, 2).network_bps
-    assert tcp_bps("p3.8xlarge", rated_bps, {}) == TCP_BPS
-    assert tcp_bps("p3.8xlarge", rated_bps, {"p3.8xlarge": 0.75e9}) == 0.75e9
-    assert tcp_bps("p3.8xlarge", 1e8, {"p3.8xlarge": 0.75e9}) == 1e8
-    assert tcp_bps("p5.48xlarge", 400e9, {"p5.48xlarge": 0.75e9}) == 400e9
+    assert tcp_bps("p3.8xlarge", rated_bps, 2, {}) == TCP_BPS
+    # With two neighbours it has two connections, and no more.
+    assert tcp_bps("p3.8xlarge", rated_bps, 8, {}) == 2 * TCP_BPS
+    assert tcp_bps("p3.8xlarge", rated_bps, 2, {"p3.8xlarge": 0.75e9}) == 0.75e9
+    assert tcp_bps("p3.8xlarge", 1e8, 2, {"p3.8xlarge": 0.75e9}) == 1e8
+    assert tcp_bps("p5.48xlarge", 400e9, 2, {"p5.48xlarge": 0.75e9}) == 400e9
 
 
 @pytest.fixture(autouse=True)

@@ -115,7 +115,7 @@ def test_interference_is_found_again() -> None:
     true = Interference(0.3, 0.01)
     given = [
         replace(scaling, more_s=forecast_s(scaling, known(), true))
-        for scaling in scalings("ddp_step_time_sia")
+        for scaling in scalings("mpt_training_a100")
     ]
     assert fit_interference(given, known()) == true
     assert fit_interference([], known()) == Interference()
