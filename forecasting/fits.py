@@ -225,11 +225,6 @@ def mark_foreign_hosts(tables: Tables, host_id: str) -> Tables:
     return {**tables, "run": marked} if marked["elsewhere"].any() else tables
 
 
-def _here(runs: pl.DataFrame) -> list[str]:
-    """Return the host that forecasts of a fit are about, of runs with `mark_foreign_hosts`."""
-    return runs.filter(~pl.col("elsewhere"))["host_id"].unique().to_list()
-
-
 def row_filter(system: System) -> str:
     """Return which rows of its runs a fit of a system sees, in the words of its record."""
     return f"all visible rows of these runs in {', '.join(system.tables)}"
@@ -252,7 +247,8 @@ def newest_kept_fit(
         kept = kept.filter(row_count=sum(table.height for table in tables.values()))
         if (runs := tables.get("run")) is not None and "elsewhere" in runs.columns:
             # The same runs tell something else to each of their hosts.
-            kept = kept.filter(pl.col("host_id").is_in(_here(runs)))
+            here = runs.filter(~pl.col("elsewhere"))["host_id"].unique().to_list()
+            kept = kept.filter(pl.col("host_id").is_in(here))
     wanted = set(run_ids)
     fits = [row for row in kept.to_dicts() if set(row["run_ids"]) == wanted]
     return fits[-1] if fits else None

@@ -268,7 +268,14 @@ def _forecast(
         for group, fit in fit_groups(ready.inputs, plan.scope, say).items()
     }
     group_of = plan.group_of()
-    _prepare(plan, group_of, fits, history)
+    # Systems read at once what the forecasts need that the ledger does not have.
+    new: dict[System, list[Scenario]] = {}
+    for key, group in group_of.items():
+        fit = fits[group]
+        if isinstance(fit, Fit) and _known(fit, key, history) is None:
+            new.setdefault(key[0], []).append(key[2])
+    for system, scenarios in new.items():
+        system.prepare(scenarios)
     answers = [
         _answer(key, matched, group_of.get(key), fits, history, far_out)
         for key, matched in plan.matched.items()
@@ -319,24 +326,6 @@ def fit_for_scenario(
     return fit.fitted() if isinstance(fit, Fit) else None
 
 
-def _prepare(
-    plan: Plan,
-    group_of: Mapping[Key, FitGroup],
-    fits: Mapping[FitGroup, Fit | BadInput],
-    history: ForecastHistory,
-) -> None:
-    """Let systems read at once what the forecasts need that the ledger does not have."""
-    new: dict[System, list[Scenario]] = {}
-    for key, matched in plan.matched.items():
-        if isinstance(matched, ForecastRefusal):
-            continue
-        fit = fits[group_of[key]]
-        if isinstance(fit, Fit) and _known(fit, key, history) is None:
-            new.setdefault(key[0], []).append(key[2])
-    for system, scenarios in new.items():
-        system.prepare(scenarios)
-
-
 def _known(fit: Fit, key: Key, history: ForecastHistory) -> Figures | None:
     """Return what the ledger has of this fit."""
     return None if fit.record else history.forecast(fit.fit_id, key[2])
@@ -372,15 +361,11 @@ def _answer(
         # Beside its detail a forecast is that of the same step, whatever was kept under its name.
         is_kept = known is not None and not isinstance(fitted, FittedWithDetail)
         value, low, high, unknown = known if known and is_kept else figures_of(fit, scenario)
-        answered_by = None
-        if system.has_fallback:
-            fallback = fit.fitted()
-            assert isinstance(fallback, FittedWithFallback)
-            answered_by = fallback.answered_by(scenario)
+        own = fit.fitted() if system.has_fallback else None
+        answered_by = own.answered_by(scenario) if isinstance(own, FittedWithFallback) else None
         detail = fitted.detail(scenario) if isinstance(fitted, FittedWithDetail) else None
     except BadInput as error:
         return ForecastRefusal(scenario, system, str(error))
-    past = history.past.get((system.name, split, metric.name))
     return ScenarioForecast(
         scenario=scenario,
         system=system,
@@ -391,7 +376,7 @@ def _answer(
         unknown=unknown,
         fit=fit,
         split=split,
-        past=past,
+        past=history.past.get((system.name, split, metric.name)),
         case=case,
         is_new=known is None,
         changed=history.changed_since(group),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from json import loads
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from models.predictddl.training_set import are_enough
@@ -220,7 +220,7 @@ def _nodes(run: VisibleRun) -> set[tuple[str, str]]:
 def newest_of_each(runs: Iterable[VisibleRun]) -> tuple[VisibleRun, ...]:
     """Return the newest run about each thing, the newest first."""
     by_key: dict[object, VisibleRun] = {}
-    for run in sorted(runs, key=_age, reverse=True):
+    for run in sorted(runs, key=attrgetter("started_at", "run_id"), reverse=True):
         by_key.setdefault(run.key, run)
     return tuple(by_key.values())
 
@@ -229,10 +229,6 @@ def _shared(rounds: Sequence[Sequence[Round]]) -> list[Round]:
     """Return the rounds that are in every list, in the order of the first."""
     first, *others = rounds or [[]]
     return [round_ for round_ in first if all(round_ in several for several in others)]
-
-
-def _age(run: VisibleRun) -> tuple[datetime, str]:
-    return run.started_at, run.run_id
 
 
 def _serves(subject: Subject, requirement: Requirement) -> bool:

@@ -224,8 +224,10 @@ def part_rows(folder: SweepFolder, part: Part) -> pl.DataFrame:
         first = part.first_scenario + offset * len(grid.workers)
         if isinstance(curve, str):
             fields = grid.fields(part.start + offset)
+            said = {name: fields[name] for name in fields if name in SCHEMA}
+            said |= {"node_type": fields["worker"], **named}
             all_rows += [
-                {**_raw(fields), **named, "scenario": first + at, "nodes": count, "refusal": curve}
+                {**said, "scenario": first + at, "nodes": count, "refusal": curve}
                 for at, count in enumerate(sorted(grid.workers))
             ]
             continue
@@ -247,9 +249,3 @@ def _curve(fields: Mapping[str, Any]) -> Curve | str:
     except ValueError as error:
         return str(error)
     return curve
-
-
-def _raw(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what rows have of a curve that cannot be."""
-    row = {name: fields[name] for name in fields if name in SCHEMA}
-    return {**row, "node_type": fields["worker"]}

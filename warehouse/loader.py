@@ -200,12 +200,8 @@ def _of_the_run(error: Exception, folder: Path) -> bool:
         return isinstance(error, BadInput)
     if is_damage(error) or isinstance(error, duckdb.InterruptException):
         return False
-    return not is_of_machine(error) or _stays(error) or str(folder) in str(error)
-
-
-def _stays(error: Exception) -> bool:
-    """Tell whether an error is that the machine lacks the memory for a run."""
-    return isinstance(error, MemoryError | duckdb.OutOfMemoryException)
+    lacks_memory = isinstance(error, MemoryError | duckdb.OutOfMemoryException)
+    return not is_of_machine(error) or lacks_memory or str(folder) in str(error)
 
 
 def _has_rows(connection: duckdb.DuckDBPyConnection, run_id: str) -> bool:

@@ -15,18 +15,9 @@ def last_window_bytes(frames: pl.DataFrame, direction: str) -> int | None:
         direction: downlink or uplink.
     """
     sender = "server" if direction == "downlink" else "worker"
-    windows_bytes = _windows(frames.filter(direction=direction), sender)["window_bytes"].to_list()
+    announced = frames.filter(pl.col("sender") != sender, direction=direction, type="SETTINGS")
+    windows_bytes = announced.drop_nulls("value").sort("time_us")["value"].to_list()
     return windows_bytes[-1] if windows_bytes else None
-
-
-def _windows(frames: pl.DataFrame, sender: str) -> pl.DataFrame:
-    """Return time_us and window_bytes of what receivers announced to a sender, in order."""
-    return (
-        frames.filter(pl.col("sender") != sender, type="SETTINGS")
-        .drop_nulls("value")
-        .sort("time_us")
-        .select("time_us", window_bytes="value")
-    )
 
 
 def pieces(

@@ -107,11 +107,8 @@ def interval_frame(
         )
         for interval in ran
     ]
-    return _sorted(pl.DataFrame(rows, schema=INTERVALS, orient="row"))
-
-
-def _sorted(intervals: pl.DataFrame) -> pl.DataFrame:
-    return intervals.sort("worker", "step", "start_us", "end_us", "operation")
+    order = ("worker", "step", "start_us", "end_us", "operation")
+    return pl.DataFrame(rows, schema=INTERVALS, orient="row").sort(order)
 
 
 def _us(seconds: float) -> int:

@@ -264,7 +264,8 @@ def features(
         "input": megabytes(input_bytes, inputs),
         "output": megabytes(output_bytes, outputs),
     }
-    strides, padding = _strides(attributes), _padding(attributes)
+    strides = _strides(attributes)
+    padding = 1.0 if attributes.get("padding") in ("SAME", "same") else 0.0
     if operation_type in _CONVOLUTIONS:
         image, kernel, moved = (
             _tensor(where, inputs, outputs) for where in _CONVOLUTIONS[operation_type]
@@ -392,7 +393,3 @@ def _strides(attributes: Mapping[str, object]) -> list[int]:
     """Return the strides over y and x; 1 where none are given."""
     strides = _numbers(attributes.get("strides", [1, 1, 1, 1]))
     return strides[1:3] if len(strides) == 4 else strides
-
-
-def _padding(attributes: Mapping[str, object]) -> float:
-    return 1.0 if attributes.get("padding") in ("SAME", "same") else 0.0

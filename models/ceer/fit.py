@@ -170,6 +170,7 @@ def measured_steps(tables: Tables) -> pl.DataFrame:
     Args:
         tables: run, scenario, sample and dnn of runs as `fit` takes them.
     """
+    timed = tables["sample"].filter(metric="step_time_s").drop_nulls("value")
     counted = tables["dnn"].group_by("dnn", "image_size").agg(pl.col("parameter_count").max())
     distributed = (pl.col("devices") > 1) | pl.col("probe").is_in(_DISTRIBUTED)
     return (
@@ -177,16 +178,11 @@ def measured_steps(tables: Tables) -> pl.DataFrame:
         .select("run_id", "scenario_id", "probe")
         .join(_setups(tables["scenario"]), on="scenario_id")
         .with_columns(distributed=distributed)
-        .join(_step_times(tables["sample"]), on="run_id")
+        .join(timed.group_by("run_id").agg(step_s=pl.col("value").mean()), on="run_id")
         .join(counted, on=["dnn", "image_size"])
         .select([pl.col(name).cast(kind) for name, kind in STEPS.items()])
         .sort(pl.all())
     )
-
-
-def _step_times(samples: pl.DataFrame) -> pl.DataFrame:
-    timed = samples.filter(pl.col("metric") == "step_time_s").drop_nulls("value")
-    return timed.group_by("run_id").agg(pl.col("value").mean().alias("step_s"))
 
 
 def predictable_scenarios(scenarios: pl.DataFrame, framework: str = "tensorflow") -> pl.DataFrame:

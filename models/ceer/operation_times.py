@@ -110,16 +110,12 @@ def _of_type(
         us = fitted.predict_us({name: column[rows] for name, column in features.items()})
         error = _sum_error(fitted, regressions)
         return TypeTimes(operation_type, kind, rows, us, bound_us, error, operation_type)
-    median = _median(parameters, kind)
+    median = {"light": parameters.light, "cpu": parameters.cpu}.get(kind)
     harmless = seen or kind == "cpu" or bool((bound_us < parameters.settings.threshold_us).all())
-    if kind != "heavy" and median is not None and harmless:
+    if median is not None and harmless:
         us = np.full(len(rows), median.us)
         return TypeTimes(operation_type, kind, rows, us, bound_us, median.error, kind)
     return TypeTimes(operation_type, kind, rows, None, bound_us, None, operation_type)
-
-
-def _median(parameters: Parameters, kind: OperationClass) -> Median | None:
-    return {"light": parameters.light, "cpu": parameters.cpu, "heavy": None}[kind]
 
 
 def _slowest_per_mb(parameters: Parameters, regressions: Mapping[str, Regression]) -> float:

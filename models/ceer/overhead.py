@@ -315,17 +315,14 @@ def fit(
     for setup, rows in setups.items():
         if setup not in fitted:
             fitted[setup] = _fitted(setup, rows, LINE, relative)
-    return tuple(fitted[setup] for setup in sorted(fitted, key=_place))
+    return tuple(
+        fitted[setup] for setup in sorted(fitted, key=lambda setup: (*setup[:2], setup[2] or 0.0))
+    )
 
 
 def _by_setup(measured: pl.DataFrame) -> dict[Setup, pl.DataFrame]:
     parts = measured.sort(_SETUP).partition_by(_SETUP, maintain_order=True)
     return {rows.select(_SETUP).row(0): rows for rows in parts}
-
-
-def _place(setup: Setup) -> tuple[str, int, float]:
-    node_type, devices, link_mbps = setup
-    return node_type, devices, link_mbps or 0.0
 
 
 def _several(

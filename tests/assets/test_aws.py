@@ -6,20 +6,9 @@ from dagster import ExecuteInProcessResult, materialize
 
 from assets.aws import observed
 from assets.resources import WarehouseResource
-from studies.messages import Progress
 from tests.aws import Aws
+from tests.fleet.paper_watch import Told
 from warehouse.warehouse import Warehouse
-
-
-class Told(Progress):
-    """Keeps what it was warned of."""
-
-    def __init__(self) -> None:
-        self.warnings: list[str] = []
-
-    def warn(self, text: str) -> None:
-        """Keep it."""
-        self.warnings.append(text)
 
 
 def collected(home: Path, progress: Told, **config: object) -> ExecuteInProcessResult:

@@ -8,16 +8,16 @@ from forecasting import fits
 from forecasting.asked_ledger import write_forecasts
 from forecasting.fits import mark_foreign_hosts, newest_kept_fit
 from forecasting.forecast import ForecastAnswer, predict_curves
-from forecasting.inputs import inputs_of_study, systems_named, systems_of
+from forecasting.inputs import systems_named, systems_of
 from forecasting.round_forecasts import fit_round, predict_missing
 from forecasting.study_checks import check_forecasts
 from models.predictddl import training_set
 from profilers.clusters import host_id
 from studies.curve import Curve
 from studies.messages import Progress
-from studies.rounds import Round, open_round
+from studies.rounds import Round
 from studies.study import read_study
-from tests import my_history
+from tests import my_history, synthetic
 from tests.made_run import raw_table
 from tests.my_history import WORKER, of_host
 from warehouse.landing import land, landed_runs
@@ -183,10 +183,8 @@ def opened(home: Path, folder: Path) -> Round:
     file = folder / "another.yaml"
     file.write_text(STUDY)
     study = read_study(file)
-    here = host_id("loopback")
-    return open_round(
-        study, inputs_of_study(study), "loopback", here, landed_runs(home / "landing")
-    )
+    runs = landed_runs(home / "landing")
+    return synthetic.opened(study, "loopback", host_id("loopback"), runs)
 
 
 def test_a_study_learns_from_another(home: Path, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 
 from assets.resources import WarehouseResource
-from forecasting.inputs import inputs_of_study
 from forecasting.round_forecasts import check_predicted, fit_round, predict_missing, predict_round
 from models.async_sgd.systems import ASYNC_SGD, ONE_SERVER
 from models.lin import LIN
@@ -19,8 +18,10 @@ from profilers.steady.host import host_id
 from studies.measurement import measure
 from studies.messages import Progress
 from studies.plan import prediction_name
-from studies.rounds import Round, open_round
+from studies.rounds import Round
 from studies.study import Study, read_study
+from tests import synthetic
+from tests.fleet.paper_watch import Told
 from tests.synthetic import MIXED, STUDY, PaperProbes, profiled, write_study
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput, Scenario
@@ -35,8 +36,8 @@ def warehouse(home: Path) -> Warehouse:
 
 
 def opened(study_file: Path, landing: Path) -> Round:
-    study = read_study(study_file)
-    return open_round(study, inputs_of_study(study), "loopback", host_id(), landed_runs(landing))
+    runs = landed_runs(landing)
+    return synthetic.opened(read_study(study_file), "loopback", host_id(), runs)
 
 
 @pytest.fixture
@@ -154,17 +155,14 @@ def unfit(tables: Tables) -> FittedSystem:
     raise BadInput("its packets were lost")
 
 
-def test_a_system_that_cannot_be_fitted_is_left_out(
-    round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    texts: list[str] = []
-    listener = Progress()
-    monkeypatch.setattr(listener, "warn", texts.append)
+def test_a_system_that_cannot_be_fitted_is_left_out(round_: Round, warehouse: Warehouse) -> None:
+    listener = Told()
     system = replace(LIN, fit=unfit)
     assert fit_round(system, round_, warehouse, listener) == {}
     assert predict_missing(system, round_, warehouse, listener).is_empty()
-    assert len(texts) == 4
-    assert all("lin is left out for" in text and "its packets were lost" in text for text in texts)
+    assert len(listener.warnings) == 4
+    for text in listener.warnings:
+        assert "lin is left out for" in text and "its packets were lost" in text
 
 
 def up_to_two(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
@@ -174,14 +172,13 @@ def up_to_two(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
 
 
 def test_what_a_system_refuses_is_told_and_not_waited_for(
-    round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+    round_: Round, warehouse: Warehouse
 ) -> None:
     shy = replace(LINEAR, inputs=up_to_two)
-    warnings: list[str] = []
-    monkeypatch.setattr(Progress, "warn", lambda self, text: warnings.append(text))
-    rows = predict_missing(shy, round_, warehouse, Progress())
+    listener = Told()
+    rows = predict_missing(shy, round_, warehouse, listener)
     assert sorted(_workers(rows, round_)) == [1, 1, 2]
-    assert warnings == [
+    assert listener.warnings == [
         "linear does not predict alexnet 64px b4, unshaped, W=3: it cannot count to three"
     ]
     with pytest.raises(BadInput, match=r"W=3: the ledger has no prediction of it"):
@@ -211,16 +208,15 @@ class OnlyAnInterval:
 
 
 def test_an_interval_without_a_value_is_told_recorded_and_counts_in_no_mean(
-    round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, probes: PaperProbes
+    round_: Round, warehouse: Warehouse, probes: PaperProbes
 ) -> None:
     vague = replace(
         LINEAR, fit=lambda tables: OnlyAnInterval(), load=lambda text, tables: OnlyAnInterval()
     )
-    warnings: list[str] = []
-    monkeypatch.setattr(Progress, "warn", lambda self, text: warnings.append(text))
-    rows = predict_missing(vague, round_, warehouse, Progress())
+    listener = Told()
+    rows = predict_missing(vague, round_, warehouse, listener)
     assert rows.select("value", "low", "high").unique().rows() == [(None, 1.5, 2.5)]
-    assert warnings[0] == (
+    assert listener.warnings[0] == (
         "linear only knows that small_cnn 16px b4, unshaped, W=1 takes 1.5 to 2.5 step/s: "
         "no one has seen a Gizmo; profile one"
     )

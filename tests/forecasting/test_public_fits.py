@@ -9,7 +9,7 @@ import pytest
 
 from assets.study_lineage import read_lineage
 from forecasting.history_scope import RunIndex, SelectedRuns, host_here, visible_runs
-from forecasting.inputs import inputs_of_study, systems_of
+from forecasting.inputs import systems_of
 from forecasting.round_forecasts import check_predicted, predict_missing
 from forecasting.scope import HistoryScope
 from forecasting.study_checks import check_forecasts
@@ -17,9 +17,10 @@ from models.gpu_step import scenario_steps
 from models.gpu_step.system import GPU_STEP
 from studies.curve import Curve
 from studies.messages import Progress
-from studies.rounds import Round, open_round
+from studies.rounds import Round
 from studies.study import read_study
-from tests import my_history
+from tests import my_history, synthetic
+from tests.fleet.paper_watch import Told
 from tests.made_run import raw_table
 from tests.models.gpu_step.public import PUBLIC, made_up_steps, public_tables
 from warehouse.landing import land, landed_runs
@@ -47,16 +48,6 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scenario_steps, "gpu_steps", made_up_steps)
 
 
-class Told(Progress):
-    """Keeps warnings."""
-
-    def __init__(self) -> None:
-        self.warnings: list[str] = []
-
-    def warn(self, text: str) -> None:
-        self.warnings.append(text)
-
-
 def load_public(home: Path) -> None:
     """Load a part of the public measurements."""
     tables = public_tables()
@@ -76,8 +67,7 @@ def opened(home: Path, folder: Path) -> Round:
     file = folder / "gpus.yaml"
     file.write_text(STUDY)
     study = read_study(file)
-    runs = landed_runs(home / "landing")
-    return open_round(study, inputs_of_study(study), "loopback", THERE, runs)
+    return synthetic.opened(study, "loopback", THERE, landed_runs(home / "landing"))
 
 
 def measure(home: Path, round_: Round, slower: float = 1.25) -> None:

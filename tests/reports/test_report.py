@@ -220,13 +220,7 @@ def test_what_the_mean_leaves_out_is_said_with_the_mean_of_all() -> None:
             "host_busy": [False, False, False, True],
             "noise_floor_percent": [None, None, None, None],
         },
-        {
-            "workers": pl.Int64,
-            "error_percent": pl.Float64,
-            "linear_error_percent": pl.Float64,
-            "host_busy": pl.Boolean,
-            "noise_floor_percent": pl.Float64,
-        },
+        schema_overrides={"noise_floor_percent": pl.Float64},
     )
     headline = summary(rows)
     assert headline.error == 5.0

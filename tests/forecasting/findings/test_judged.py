@@ -18,6 +18,7 @@ from forecasting.inputs import systems_of
 from forecasting.results import latest_forecasts, outcome
 from studies.rounds import Round
 from studies.study import read_study
+from tests.forecasting.test_results import judged
 from tests.synthetic import HOST, opened
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -73,16 +74,8 @@ def test_systems_of_other_studies_count_where_they_forecast_the_same(round_: Rou
 
 def rows(*given_rows: tuple[int, float | None, bool, str | None]) -> pl.DataFrame:
     """Return rows: workers, error_percent, host_busy, made; measured is always 100."""
-    frame = pl.DataFrame(
-        given_rows,
-        schema={
-            "workers": pl.Int32,
-            "error_percent": pl.Float64,
-            "host_busy": pl.Boolean,
-            "made": pl.String,
-        },
-        orient="row",
-    )
+    names = ["workers", "error_percent", "host_busy", "made"]
+    frame = pl.DataFrame(given_rows, schema=names, orient="row")
     predicted = 100 + pl.col("error_percent")
     return frame.with_columns(
         system=pl.lit("srift"),
@@ -163,7 +156,7 @@ def test_the_newest_forecast_stands_but_none_of_a_later_round(second: Round) -> 
 
 def test_a_scenario_without_verdict_shows_what_is_known(second: Round) -> None:
     """W=1 was measured and forecast a round earlier, W=2 only forecast, alexnet neither."""
-    nothing = outcome(second, pl.DataFrame(schema=_accuracy_schema()))
+    nothing = outcome(second, judged(second, {0: 1.0}).clear())
     newest = latest_forecasts(
         second,
         ledger(second, (0, 1, "async_sgd", 5.0), (0, 1, "linear", 6.0), (1, 1, "async_sgd", 8.0)),
@@ -190,16 +183,3 @@ def test_forecasts_say_when_they_were_made() -> None:
     )
     sealed = pl.DataFrame({"prediction_id": ["a"]})
     assert with_time_made(rows, sealed)["made"].to_list() == ["sealed", "before", "after", None]
-
-
-def _accuracy_schema() -> dict[str, pl.DataType]:
-    text = ("study", "backend", "host_id", "metric", "system", "scenario_id", "split")
-    number = ("predicted", "low", "high", "measured", "error_percent", "spread_percent")
-    return {
-        **dict.fromkeys((*text, "prediction_id"), pl.String()),
-        **dict.fromkeys((*number, "noise_floor_percent"), pl.Float64()),
-        "repeat": pl.Int32(),
-        "noise_runs": pl.Int64(),
-        "host_busy": pl.Boolean(),
-        "made_at": pl.Datetime("us", "UTC"),
-    }
