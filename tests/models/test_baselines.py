@@ -62,25 +62,17 @@ def test_throughput_grows_within_its_bounds(
     assert more <= min(1 / max(demands_s), (customers + 1) / alone_s) * (1 + 1e-12)
 
 
-def fitted_line_rate(downlink_Bps: float, uplink_Bps: float) -> line_rate.LineRate:
-    """Fit to steps of 20 kB down and 10 kB up."""
-    return line_rate.fit(raw_tables(chain(), {}, link=links([downlink_Bps], [uplink_Bps])))
-
-
 @pytest.mark.parametrize(("speeds", "bound"), [((100e3, 100e3), 5.0), ((400e3, 100e3), 10.0)])
 def test_the_busier_direction_counts_whatever_w(speeds: tuple[float, float], bound: float) -> None:
-    model = fitted_line_rate(*speeds)
+    """Steps are of 20 kB down and 10 kB up."""
+    model = line_rate.fit(raw_tables(chain(), {}, link=links([speeds[0]], [speeds[1]])))
     assert values(model, 1, 2, 9) == pytest.approx([bound] * 3)
     assert model.value(mixed({"emu.1c": 2, "emu.slow": 1})) == pytest.approx(bound)
 
 
-def fitted_linear(*step_times_s: float | None) -> linear_scaling.LinearScaling:
-    return linear_scaling.fit(raw_tables(chain(), {"step_time_s": step_times_s}))
-
-
 def test_w_workers_do_w_times_the_steps_of_one() -> None:
     cases = [scenario(workers) for workers in (1, 2, 4)]
-    predicted = fitted_linear(0.5).predict(cases)
+    predicted = linear_scaling.fit(raw_tables(chain(), {"step_time_s": [0.5]})).predict(cases)
     assert predicted["scenario_id"].to_list() == [case.scenario_id for case in cases]
     assert predicted["value"].to_list() == [2.0, 4.0, 8.0]
     assert predicted["low"].to_list() == predicted["high"].to_list() == [None] * 3

@@ -113,48 +113,33 @@ def source(make: "Maker", tmp_path: Path) -> Path:
     return tmp_path / "source"
 
 
-def link_file(run: Path, secret: Path) -> None:
-    (run / "edge.parquet").symlink_to(secret / "file")
-
-
-def link_run(run: Path, secret: Path) -> None:
-    run.rename(secret / "r1")
-    run.symlink_to(secret / "r1")
-
-
-def put_pipe(run: Path, secret: Path) -> None:
-    os.mkfifo(run / "artefacts" / "pipe")
-
-
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (link_file, "edge.parquet is a symbolic link; put the file itself in its place"),
-        (link_run, "r1 is a symbolic link; put the folder itself in its place"),
-        (put_pipe, "pipe is no file; remove it"),
+        (
+            lambda run, secret: (run / "edge.parquet").symlink_to(secret / "file"),
+            "edge.parquet is a symbolic link; put the file itself in its place",
+        ),
+        (
+            lambda run, secret: run.rename(secret / "r1") and run.symlink_to(secret / "r1"),
+            "r1 is a symbolic link; put the folder itself in its place",
+        ),
+        (lambda run, _: os.mkfifo(run / "artefacts" / "pipe"), "pipe is no file; remove it"),
     ],
 )
 def test_what_is_no_plain_file_is_not_copied(
-    source: Path, tmp_path: Path, spoil: object, said: str
+    source: Path, tmp_path: Path, spoil: Callable[[Path, Path], object], said: str
 ) -> None:
     secret = tmp_path / "secret"
     secret.mkdir()
     (secret / "file").write_text("secret")
-    assert callable(spoil)
     spoil(source / "r1", secret)
     with pytest.raises(BadInput, match=f"run r1 was not copied: {said}"):
         copy_run(source, tmp_path / "landing", "r1")
     assert list((tmp_path / "landing").iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "run_id",
-    [
-        "../r1",
-        "..",
-        "",
-    ],
-)
+@pytest.mark.parametrize("run_id", ["../r1", "..", ""])
 def test_a_run_id_that_leads_elsewhere_is_refused(
     source: Path, tmp_path: Path, run_id: str
 ) -> None:
