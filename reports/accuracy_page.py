@@ -40,6 +40,7 @@ _GPUS = """
 `stepcast bench gpu` prints these rows. What is judged is left out of its own fit:
 operators' times, the host's times and widths of intervals; a device with all boards of its chip.
 The form of the model was chosen while looking at these figures. *Goal* is what was aimed at.
+*Beside it* is what others print of the same rows, or a simpler way; what errs by less is **bold**.
 
 """
 _STUDY = "### [`{study}`](../studies/{study}.yaml)"
@@ -54,6 +55,16 @@ def _noise(row: _Row) -> str:
     if row["noise_floor"] is None:
         return "not known"
     return f"{_percent(row['noise_floor'])} ({row['noise_n']})"
+
+
+def _beside(row: _Row) -> str:
+    """Return what others err by, in bold where that is less than we do."""
+
+    def marked(percent: re.Match[str]) -> str:
+        is_nearer = float(percent[1]) < round(row["error"], 1)
+        return f"**{percent[0]}**" if is_nearer else percent[0]
+
+    return re.sub(r"(\d+\.\d) %", marked, row["beside"])
 
 
 _SYSTEM = text_column("system", format="`{}`".format)
@@ -86,7 +97,7 @@ _GPU_TABLE = (
     Column("largest", "largest", _percent),
     text_column("goal", "goal"),
     Column("noise floor", "floor", _percent),
-    text_column("beside it", "beside"),
+    text_column("beside it", _beside),
 )
 
 

@@ -59,14 +59,15 @@ def test_missing_figures_are_dashes_and_no_zeros() -> None:
 def test_figures_of_gpus_are_the_last_section_once() -> None:
     figure = {
         "judged": "steps", "n": 3, "error": 1.25, "median": 1.0, "largest": 2.0, "goal": "9 %",
-        "floor": None, "beside": "linear 4.0 %",
+        "floor": None, "beside": "linear 4.0 %, theirs 1.1 %, ours again 1.2 % (n = 3; holds 1 %)",
     }  # fmt: skip
     text = "# How wrong were forecasts?\n\n## Sealed\n"
     twice = with_gpus(with_gpus(text, [figure]), [figure | {"n": 4}])
     assert twice.startswith(text)
     assert rows_of(twice) == {
         ("GPUs, by public measurements, after the fact", "", "steps"): [
-            "4", "1.2", "1.0", "2.0", "9 %", "–", "linear 4.0 %",
+            "4", "1.2", "1.0", "2.0", "9 %", "–",
+            "linear 4.0 %, theirs **1.1 %**, ours again 1.2 % (n = 3; holds 1 %)",
         ]
     }  # fmt: skip
 
