@@ -40,6 +40,7 @@ class Calls:
 
         self.is_product = works[0].kind in PRODUCTS
         self.is_convolution = works[0].kind in CONVOLUTIONS
+        self.is_matmul = works[0].kind == "matmul"
         self.flops, self.bytes = column("flops"), column("bytes")
         self.batch, self.rows = column("batch"), column("rows")
         self.columns, self.inner, self.taps = column("columns"), column("inner"), column("taps")
@@ -47,6 +48,7 @@ class Calls:
         aligned = [(work.columns | work.inner | work.rows) for work in works]
         self.aligned = np.array([float(bits & -bits) for bits in aligned])
         self.element_bytes = np.array([float(DTYPE_BYTES.get(work.dtype, 4)) for work in works])
+        self.misaligned = np.maximum(0.0, np.log2(16 / (self.aligned * self.element_bytes)))
         units = {(work.kind, work.dtype): work for work in works}
         numbers = {unit: number for number, unit in enumerate(units)}
         of_unit = [numbers[work.kind, work.dtype] for work in works]
@@ -92,6 +94,11 @@ class Calls:
             compute_us = compute_us * self.strain * np.minimum(waste, _MOST_WASTE)
             operands = self.tiles * (_TILE + self.tile_columns) * self.inner
             fed_s = operands * self.element_bytes / (_FED_BYTES * self.clock_hz)
+            if self.is_matmul:
+                # Units of half precision are fed with 16 bytes at once, else with smaller pieces.
+                fed_us = 1e6 * fed_s / self.multiprocessors
+                pieces = 2.0 ** (self.misaligned * self.half * (1.0 - self.full))
+                compute_us = compute_us * (compute_us + fed_us * pieces) / (compute_us + fed_us)
         half = 1.0 - self.full - self.tf32
         parts = (
             np.full_like(self.peak, FLOOR_US),
@@ -118,7 +125,6 @@ class Calls:
         empty = np.log(np.ceil(self.waves) / self.waves)
         waste = np.log(self.whole)
         bound = np.log((self.compute_s + 1e-9) / (self.move_s + 1e-9))
-        misaligned = np.maximum(0.0, np.log2(16 / (self.aligned * self.element_bytes)))
         units = self.half + self.tf32
         parts = (
             1.0,
@@ -131,8 +137,8 @@ class Calls:
             np.clip(bound, -3.0, 0.0),
             np.clip(bound, 0.0, 3.0),
             32.0 / (self.inner + 32.0),
-            misaligned * units,
-            np.minimum(misaligned, 2.0) * (1.0 - units),
+            self.misaligned * units,
+            np.minimum(self.misaligned, 2.0) * (1.0 - units),
             np.log(1 + 1 / self.waves),
             np.log(_TILE / self.tile_columns),
             np.log(self.taps),

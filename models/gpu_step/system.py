@@ -396,7 +396,7 @@ def _inputs(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
 
 GPU_STEP = System(
     name="gpu_step",
-    version="9",
+    version="10",
     what="Steps of GPUs from operators, launches and exchanged gradients; names what binds.",
     source="ours, after Hafeez, Gandhi, Ceer, section IV",
     tables=("run", "source", "external", "sample", *own_traces.TABLES, *own_clusters.TABLES),

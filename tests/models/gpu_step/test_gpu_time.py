@@ -165,6 +165,20 @@ def test_half_precision_has_peaks_of_its_own() -> None:
     assert v100.peak_of(_product(64, 64, 64, "float16")) == (112e12, "float16")
 
 
+@pytest.mark.parametrize(("words", "least"), [(50_257, 2.5), (30_522, 1.8), (50_260, 1.2)])
+def test_units_of_half_precision_wait_for_rows_that_are_not_aligned(
+    words: int, least: float
+) -> None:
+    """Rows begin at 2, 4 and 8 bytes: nobody timed such, and all take longer than the next ones."""
+    fitted = gpu_time.fit(_made_up(H100, 1.0, seed=1))
+    aligned = -(-words // 64) * 64
+    for dtype, is_slower in (("bfloat16", True), ("float32", False)):
+        us, next_us = (
+            _us(fitted, _product(8192, 768, columns, dtype), H100) for columns in (words, aligned)
+        )
+        assert (us / next_us > least) == is_slower
+
+
 def test_products_in_float32_use_tf32_only_where_asked() -> None:
     work = _product(64, 64, 64)
     assert H100.peak_of(work)[1] == "float32"
