@@ -5,7 +5,7 @@ import os
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -43,34 +43,6 @@ from warehouse.records import Backend, BadInput, Market, Run
 from warehouse.warehouse import Warehouse
 
 PROVIDER = "aws"
-
-
-@dataclass(frozen=True)
-class CostEstimate:
-    """What measuring is expected to cost.
-
-    Attributes:
-        usd: expected: seconds of the plan times prices, with what instances take to come up.
-        instance_hours: the hours of all instances together.
-        sources: where prices were read.
-    """
-
-    usd: float
-    instance_hours: float
-    sources: tuple[str, ...]
-
-    def in_words(self, cap_usd: float | None = None) -> str:
-        """Return the estimate, and what it costs at worst."""
-        worst = (
-            ""
-            if cap_usd is None
-            else f", and at most ${cap_usd:g}, even if no instance can be ended before it ends by "
-            "itself"
-        )
-        return (
-            f"renting costs about ${self.usd:.2f} ({self.instance_hours:.1f} hours of instances, "
-            f"prices of {'; '.join(self.sources) or 'nothing'}){worst}"
-        )
 
 
 def check_capped(backend: Backend, max_usd: float | None) -> None:
@@ -175,8 +147,13 @@ def rates(
     return rates
 
 
-def estimate(missing: Collection[PlannedRun], allowed: Allowance) -> CostEstimate:
-    """Return what measuring needs is expected to cost, each start on instances of its own.
+def estimate(
+    missing: Collection[PlannedRun], allowed: Allowance, cap_usd: float | None = None
+) -> str:
+    """Say what measuring needs is expected to cost, each start on instances of its own.
+
+    Seconds of the plan count, and what instances take to come up. With a cap it says what
+    everything costs at worst.
 
     Raises:
         BadInput: the price of a node type is not known.
@@ -192,7 +169,13 @@ def estimate(missing: Collection[PlannedRun], allowed: Allowance) -> CostEstimat
             sources[rate.source] = None
             hours += group.count * each_hours
             usd += group.count * each_hours * (rate.usd_per_hour + how.volume.usd_per_hour)
-    return CostEstimate(usd, hours, tuple(sources))
+    worst = ""
+    if cap_usd is not None:
+        worst = f", and at most ${cap_usd:g}, even if no instance ends before it does so by itself"
+    return (
+        f"renting costs about ${usd:.2f} ({hours:.1f} hours of instances, prices of "
+        f"{'; '.join(sources) or 'nothing'}){worst}"
+    )
 
 
 def price_plan(home: Path, backend: Backend, missing: Collection[PlannedRun]) -> str | None:
@@ -202,7 +185,7 @@ def price_plan(home: Path, backend: Backend, missing: Collection[PlannedRun]) ->
     types = {group.node_type for need in missing for group in need.nodes}
     known = rates(Warehouse(home), read_fleet().launch().region, types)
     try:
-        return estimate(missing, Allowance(0.0, known)).in_words()
+        return estimate(missing, Allowance(0.0, known))
     except BadInput as error:
         return str(error)
 

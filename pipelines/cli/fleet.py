@@ -265,7 +265,7 @@ def _agree(all_visits: Sequence[Visits], max_usd: float, place: Path, *, yes: bo
     """Tell what visits cost that rent their nodes, and go on only if the user wants that."""
     may = allowance(place, max_usd, ())
     for planned in all_visits:
-        words = estimate(planned.round_.needs, may).in_words(max_usd)
+        words = estimate(planned.round_.needs, may, max_usd)
         visits_a_month = planned.month_s / planned.expected_s if planned.expected_s else 0.0
         confirm_spending(f"each of about {visits_a_month:.0f} visits a month: {words}", yes=True)
     confirm_spending("visits are made without a question from now on", yes=yes)

@@ -7,7 +7,6 @@ Errors are one line: exit 2 for the user's mistakes, 1 for ours.
 import gc
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 
@@ -57,7 +56,7 @@ SECTIONS: Mapping[str, Sequence[Command]] = {
         Command(
             "import",
             "warehouse",
-            "Bring measurements of others, or a trace of your own, into the history.",
+            "Bring measurements of others, or your own of GPUs, into the history.",
             "import_",
         ),
         Command("bench", "bench", "Measure how fast Stepcast itself is."),
@@ -154,13 +153,6 @@ app = typer.Typer(
 )
 
 
-@dataclass
-class GlobalOptions:
-    """What holds for every command."""
-
-    debug: bool = False
-
-
 def _show_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"stepcast {version()}")
@@ -177,7 +169,7 @@ def options(
     ] = False,
 ) -> None:
     """Take the options that hold for every command; remove what killed commands left of files."""
-    context.obj.debug = debug
+    context.obj["debug"] = debug
     if context.invoked_subcommand != "reap":  # which says what it removes
         sweep_home(home())
 
@@ -191,7 +183,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Imports make hundreds of thousands of objects that stay: to look at them again and again for
     # garbage takes a tenth of a command's time.
     gc.set_threshold(100_000)
-    given = GlobalOptions()
+    given = {"debug": False}
     words = sys.argv[1:] if arguments is None else list(arguments)
     following = [*words[1:], ""]
     words = [
@@ -204,7 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = app(words, obj=given, prog_name="stepcast", standalone_mode=False)
     except Exception as error:
-        if given.debug:
+        if given["debug"]:
             raise
         code = _tell(error)
     raise SystemExit(code or 0)

@@ -99,7 +99,7 @@ def _run_round(path: Path, backend: str | None, money: SpendingLimit, *, judged:
             place,
             ahead.round_.backend,
             types,
-            lambda may: estimate(missing, may).in_words(may.cap_usd),
+            lambda may: estimate(missing, may, may.cap_usd),
         ):
             progress = LineProgress(ahead.tasks)
             warnings = execution.execute(

@@ -216,7 +216,7 @@ def _watch(config: TrainingRankConfig, say: Say) -> None:
     """Tell of the first notice to this node."""
     while (notice := notices.poll(config.notices)) is None:
         time.sleep(config.beat_s)
-    say("notice", **notice._asdict())
+    say("notice", **notice)
 
 
 def _one_at_a_time(say: Say) -> Say:

@@ -10,7 +10,6 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
-from typing import NamedTuple
 
 EC2_METADATA = "http://169.254.169.254"
 VARIABLE = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
@@ -21,16 +20,10 @@ _TIMEOUT_S = 2.0
 _TOKEN_LIFE_S = 300
 
 
-class InterruptionNotice(NamedTuple):
-    """What will happen to this node (terminate, stop, hibernate), and when (UTC, ISO 8601)."""
-
-    action: str
-    time: str
-
-
-def poll(address: str) -> InterruptionNotice | None:
+def poll(address: str) -> dict[str, str] | None:
     """Return the notice to this node, None if there is none or nobody answers now.
 
+    It has the action (terminate, stop, hibernate), and the time of it (UTC, ISO 8601).
     Of EC2, two minutes ahead, as its metadata service tells it (EC2 user guide, "Spot Instance
     interruption notices": `spot/instance-action` is not found until there is one). Version 2 of the
     service, which wants a token, answers everywhere. Half of an answer is none.
@@ -48,7 +41,7 @@ def poll(address: str) -> InterruptionNotice | None:
             headers = {"X-aws-ec2-metadata-token": token}
             text = _ask("GET", f"{address}/latest/meta-data/spot/instance-action", headers)
         fields = json.loads(text)
-        return InterruptionNotice(str(fields["action"]), str(fields["time"]))
+        return {name: str(fields[name]) for name in ("action", "time")}
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -64,7 +57,7 @@ def main() -> None:
     address = os.environ.get(VARIABLE) or EC2_METADATA
     while (notice := poll(address)) is None:
         time.sleep(EVERY_S)
-    sys.stdout.write(json.dumps(notice._asdict()) + "\n")
+    sys.stdout.write(json.dumps(notice) + "\n")
     sys.stdout.flush()
 
 

@@ -47,13 +47,9 @@ class Members:
             if behind := text.next():
                 raise text.error(f"expected the end of the file, found {behind!r}")
 
-    @property
-    def where(self) -> str:
-        """The file, and the line in which the value last yielded begins."""
-        return self._text.where if self._text else f"{self._path}"
-
     def __str__(self) -> str:
-        return self.where
+        """Say the file, and the line in which the value last yielded begins."""
+        return self._text.where if self._text else f"{self._path}"
 
     def _members(self, text: "_Text") -> Iterator[tuple[str, Any]]:
         if text.next() == "[":

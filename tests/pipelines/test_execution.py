@@ -7,10 +7,11 @@ import pytest
 from dagster import AssetKey, DagsterExecutionInterruptedError, DagsterRunStatus
 
 from pipelines import dagster_history
-from pipelines.execution import CheckFailed, execute
+from pipelines.execution import execute
 from studies.messages import Progress
 from tests.pipelines.ran import ASKED, MEASURED, Ran, statuses
 from tests.synthetic import FORECASTERS, OPERATIONS, PaperProbes
+from warehouse.records import StepcastError
 from warehouse.warehouse import Warehouse, read_only
 
 
@@ -87,7 +88,7 @@ def test_a_blocking_check_stops_what_is_downstream(
     home: Path, study_file: Path, probes: PaperProbes
 ) -> None:
     probes.operations = [operation for operation in OPERATIONS if operation[2] != "uplink"]
-    with pytest.raises(CheckFailed, match=r"traces are whole: .*no uplink transfer"):
+    with pytest.raises(StepcastError, match=r"traces are whole: .*no uplink transfer"):
         run(home, study_file)
     assert probes.asked == ASKED[:3]
     with dagster_history.instance(home) as instance:

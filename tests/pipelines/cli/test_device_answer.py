@@ -139,7 +139,12 @@ def test_dollars_have_digits_and_no_powers_of_ten(usd: float, shown: str) -> Non
 _FLOAT16 = [{"share": 1.0, "device": "mine", "dtypes": ["float16", "float32"]}]
 _LOST = {"gpu_s": 0.04, "host_s": 0.03, "waits_s": 0.008, "varied_s": 0.002}
 _OTHER_TYPE = {"host_rests_on": "processor", "processor": "AMD EPYC 7R13"}
-_EAGER = {"needed_bytes": 12 * GIB, "fits": True, "longer": -0.25, "launches": 1200.0}
+_EAGER: dict[str, Any] = {
+    "needed_bytes": 12 * GIB,
+    "fits": True,
+    "longer": -0.25,
+    "launches": 1200.0,
+}
 _EAGER |= {"compiled_launches": 400.0, "graph_breaks": {"_local_scalar_dense": 2}}
 
 

@@ -7,7 +7,7 @@ import pytest
 from profilers.nodes.notices import poll
 from tests.pipelines.runtime.metadata_service import TERMINATE, Service, metadata_service
 
-TAKEN = ("terminate", "2026-01-05T18:02:00Z")
+TAKEN = {"action": "terminate", "time": "2026-01-05T18:02:00Z"}
 
 
 def test_there_is_no_notice_until_there_is_one(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_where_is_the_line_of_the_value_last_yielded(tmp_path: Path) -> None:
     file = tmp_path / "lines.json"
     file.write_text('{"events": [\n1,\n{"a":\n2},\n\n"c"], "after": 3}')
     members = json_stream.Members(file, "events")
-    places = [members.where.rpartition(" ")[2] for _ in members]
+    places = [str(members).rpartition(" ")[2] for _ in members]
     assert places == ["2", "3", "6", "6"]
 
 
