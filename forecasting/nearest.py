@@ -234,7 +234,9 @@ def find_nearest_cases(
         if neighbour.at.training == at.training
     ]
     nearest = sort_by_distance(at, neighbours, split)[:NEAREST]
-    return NearestCases(tuple(nearest), _far(at, [neighbour.at for neighbour in neighbours]))
+    far = "; ".join(_beyond(at, [neighbour.at for neighbour in neighbours]))
+    far = far and f"{far}; list it under test of a study: `stepcast run` judges it"
+    return NearestCases(tuple(nearest), far or None)
 
 
 def sort_by_distance(
@@ -256,12 +258,6 @@ def sort_by_distance(
     for case in ranked:
         first.setdefault(case.neighbour.scenario_id, case)
     return list(first.values())
-
-
-def _far(at: Coordinates, known: Sequence[Coordinates]) -> str | None:
-    """Return in which coordinates a scenario is farther out than any forecast was judged."""
-    beyond = "; ".join(_beyond(at, known))
-    return f"{beyond}; list it under test of a study: `stepcast run` judges it" if beyond else None
 
 
 def _beyond(at: Coordinates, known: Sequence[Coordinates]) -> Iterator[str]:

@@ -318,16 +318,12 @@ def _write(day: Path, runs: Sequence[Path], fresh: Path) -> None:
     for name in sorted(names):
         files = (place / name for place in (day, *runs))
         rows = pa.concat_tables([read(file) for file in files if file.exists()])
-        _write_table(rows.sort_by("run_id"), fresh / name)
+        with pq.ParquetWriter(fresh / name, rows.schema, **_SMALL) as writer:
+            for group in _row_groups(rows.sort_by("run_id")):
+                writer.write_table(group, row_group_size=_ROWS)
+        sync(fresh / name)
     seal(fresh)
     sync(fresh)
-
-
-def _write_table(rows: pa.Table, file: Path) -> None:
-    with pq.ParquetWriter(file, SCHEMAS[file.stem], **_SMALL) as writer:
-        for group in _row_groups(rows):
-            writer.write_table(group, row_group_size=_ROWS)
-    sync(file)
 
 
 def _row_groups(rows: pa.Table) -> Iterator[pa.Table]:

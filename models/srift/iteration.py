@@ -192,8 +192,9 @@ def simulate(performance: Performance, configuration: Configuration) -> Iteratio
         BadInput: a node type without profile, or a batch that does not fit a device.
     """
     parts = [_parts(performance, group) for group in configuration.groups]
+    profiles = [(performance.node(group.node_type), group) for group in configuration.groups]
     means = np.array([sum(part) for part in parts])
-    scales = [_scale(performance, group) for group in configuration.groups]
+    scales = [of.latency.scale(ceil(group.batch_size / of.devices)) for of, group in profiles]
     counts = np.array([group.count for group in configuration.groups])
     (compute_s,) = expected_maximum(means[None], (means * np.array(scales))[None], counts[None])
     slowest = int(means.argmax())
@@ -238,11 +239,6 @@ def _exchange_s(
         performance.hindrance,
     )
     return float(ends_s)
-
-
-def _scale(performance: Performance, group: ConfigurationGroup) -> float:
-    profile = performance.node(group.node_type)
-    return float(profile.latency.scale(ceil(group.batch_size / profile.devices)))
 
 
 def check_fits(node_type: str, batch_size: int, devices: int, max_batch: int) -> None:
