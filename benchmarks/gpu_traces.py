@@ -117,6 +117,11 @@ _REGNETS: dict[str, tuple[list[int], list[int], int]] = {
 }
 """Blocks and channels of stages, channels of a group (Radosavovic et al., CVPR 2020, table 2).
 Each has as many parameters as pycls_v100.csv says."""
+_LIKE = {
+    "megatron": {"attn_implementation": "eager"},
+    "mpt": {"resid_pdrop": 0.0, "attn_pdrop": 0.0, "embd_pdrop": 0.0},
+}
+"""What GPT-2 has otherwise: attention was no kernel in Megatron, and MPT drops nothing out."""
 _LANGUAGE_MODELS: dict[str, dict[str, Any]] = {
     "qwen_1_8b": {
         "model_type": "qwen2",
@@ -150,9 +155,35 @@ _LANGUAGE_MODELS: dict[str, dict[str, Any]] = {
         "vocab_size": 103168,
         "max_position_embeddings": 2048,
     },
+    **{
+        name: {
+            "model_type": "gpt2",
+            "architectures": ["GPT2LMHeadModel"],
+            "n_embd": width,
+            "n_layer": layers,
+            "n_head": heads,
+            "vocab_size": vocabulary,
+            "n_positions": 2048,
+            "activation_function": "gelu",
+            **_LIKE[name.partition("_")[0]],
+        }
+        for name, width, layers, heads, vocabulary in (
+            ("megatron_gpt", 1024, 24, 16, 51200),
+            ("mpt_125m", 768, 12, 12, 50368),
+            ("mpt_350m", 1024, 24, 16, 50368),
+            ("mpt_760m", 1536, 24, 12, 50368),
+            ("mpt_1b", 2048, 24, 16, 50368),
+            ("mpt_3b", 2560, 32, 20, 50368),
+            ("mpt_7b", 4096, 32, 32, 50368),
+            ("mpt_13b", 5120, 40, 40, 50368),
+            ("mpt_30b", 7168, 48, 56, 50368),
+            ("mpt_70b", 8192, 80, 64, 50368),
+        )
+    },
 }
 """Configs of models whose fine-tuning or pretraining others timed; how follows their name, as in
-`networks.own_huggingface.Target`: `qwen_1_8b?lora=64?weights=bfloat16`."""
+`networks.own_huggingface.Target`: `qwen_1_8b?lora=64?weights=bfloat16`. GPT-2 stands for Megatron's
+GPT and for MPT, whose positions are slopes of attention (llm-foundry, scripts/train/yamls)."""
 _PRECISIONS = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 COLUMNS = (
     *("network", "size", "batch", "precision", "number", "operation", "inputs", "outputs", "view"),

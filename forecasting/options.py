@@ -306,6 +306,11 @@ class RentalOptions(AskingOptions):
         default=None,
         description="In place of --batch-size: samples of a step of all nodes together.",
     )
+    layouts: bool = Field(
+        default=False,
+        description="Look at layouts of --global-batch: strategies, tensor and pipeline parallel, "
+        "micro batches, activations kept or computed again; of models of Hugging Face.",
+    )
     minimize: Minimize = Field(default="cost", description="What is to be least within the limits.")
     max_hours: Amount | None = Field(default=None, description="Deadline; none if not given.")
     budget_usd: Amount | None = Field(default=None, description="Budget; none if not given.")

@@ -17,6 +17,7 @@ from forecasting.decisions.candidates import (
     proposed_curves,
     read_evidence,
 )
+from forecasting.decisions.layouts import layout_curves
 from forecasting.decisions.offers import GpuOffers, RegionOffers, known_prices, region_offers
 from forecasting.decisions.question import (
     JobQuestion,
@@ -25,7 +26,12 @@ from forecasting.decisions.question import (
     profile_facts,
     sharded_curves,
 )
-from forecasting.forecast import ForecastAnswer, ScenarioForecast, predict_curves
+from forecasting.forecast import (
+    ForecastAnswer,
+    ScenarioForecast,
+    fit_for_scenario,
+    predict_curves,
+)
 from forecasting.history_scope import visible_runs
 from models.choice.candidates import Candidate, Ratios
 from models.choice.choice import (
@@ -36,6 +42,7 @@ from models.choice.choice import (
     worth_measuring,
 )
 from models.choice.offers import Markets, pareto_front
+from models.gpu_step.system import GPU_STEP, GpuStepModel
 from models.system import System
 from profilers.probe import RequestedScenarios
 from profilers.probes import measuring_probe
@@ -257,7 +264,13 @@ def answer(
     )
     answer = ask(curves, backend=backend, host=host)
     out_of_memory = [forecast.scenario for forecast in answer.out_of_memory]
-    if sharded := sharded_curves(curves, out_of_memory, answer.chosen_host.backend):
+    if question.layouts:
+        place = answer.chosen_host
+        fitted = fit_for_scenario(warehouse, GPU_STEP, curves[0], place, known_by=when, say=say)
+        if isinstance(fitted, GpuStepModel):
+            of = layout_curves(fitted.steps, question, known, capacity, place.backend)
+            answer = answer.with_more(ask(of, chosen_host=place)) if of else answer
+    elif sharded := sharded_curves(curves, out_of_memory, answer.chosen_host.backend):
         answer = answer.with_more(ask(sharded, chosen_host=answer.chosen_host))
     if mixes := proposed_curves(
         warehouse,

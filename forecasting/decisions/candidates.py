@@ -212,8 +212,14 @@ def candidate_of(
         label += f" + {servers} {question.server}"
     elif scenario.workload.framework == "tensorflow":
         label += " (TensorFlow)"
-    if scenario.strategy.kind == "sharded":
-        label += " sharded"
+    strategy = scenario.strategy
+    if strategy.casts_once:
+        label += f" {strategy.kind}" if strategy.kind != "all_reduce" else ""
+        label += f", {strategy.layout}" if strategy.layout else ""
+    if question.layouts:
+        accumulate = scenario.workload.accumulate
+        label += f", {accumulate} passes" if accumulate > 1 else ""
+        label += ", activations again" if scenario.workload.dnn == question.dnn else ""
     if market == "spot" or len(prices.markets) > 1:
         label += f" {market.replace('_', ' ')}"
     return Candidate(

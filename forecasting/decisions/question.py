@@ -2,9 +2,15 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from forecasting.history_scope import VisibleRun
 from models.choice.choice import Objective
@@ -17,11 +23,13 @@ from studies.curve import Curve
 from warehouse.fields import Compiled, Optimizer, Passes, Precision, Words
 from warehouse.records import Backend, BadInput, MemoryFormat, Record, Scenario
 
+MICRO_BATCHES = (1, 2, 4)
+"""Samples of a pass of each layout that is looked at."""
 _RECIPE = (
     *("precision", "optimizer", "accumulate", "memory_format", "compiled"),
     "sequence_length",
 )
-_LATER = (*_RECIPE, "all_gpus")
+_LATER = (*_RECIPE, "all_gpus", "layouts")
 """Fields that questions have not always had."""
 
 
@@ -46,6 +54,7 @@ class JobQuestion(Record):
         precision: it and the four below say how PyTorch trains, as in `TrainingWorkload`.
         sequence_length: words of a sample of text.
         all_gpus: every worker trains on all GPUs that its node type has.
+        layouts: GPUs divide the network in whichever way is fastest; needs a global batch.
     """
 
     dnn: str
@@ -72,6 +81,13 @@ class JobQuestion(Record):
     compiled: Compiled = False
     sequence_length: Words | None = None
     all_gpus: bool = False
+    layouts: bool = False
+
+    @model_validator(mode="after")
+    def _layouts_divide_a_batch(self) -> Self:
+        if self.layouts and self.global_batch is None:
+            raise ValueError("layouts: give --global-batch, which they divide, not --batch-size")
+        return self
 
     @model_serializer(mode="wrap")
     def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -195,7 +211,8 @@ def _fields(
     # TensorFlow knows one recipe, and refuses others where there is nothing else to ask about.
     able = [name for name in known.frameworks if name == "pytorch" or not question.recipe]
     for framework in able or known.frameworks:
-        step = {**common, "framework": framework, "strategy": "all_reduce"}
+        kind = "sharded" if question.layouts else "all_reduce"
+        step = {**common, "framework": framework, "strategy": kind}
         for batch_size, workers in _divided(question, counts, each):
             size = {"batch_size": batch_size, "workers": workers, "devices_per_node": each}
             yield step | size
@@ -228,6 +245,9 @@ def _divided(
     question: JobQuestion, workers: Sequence[int], each: int
 ) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Yield batch sizes of a device, each with the numbers of workers that have it."""
+    if question.layouts:
+        yield from ((size, (1,)) for size in MICRO_BATCHES)
+        return
     if question.global_batch is None:
         if question.batch_size is not None and workers:
             yield question.batch_size, tuple(workers)

@@ -82,6 +82,11 @@ class Layout:
         return self.tensor * self.stages > 1
 
     @property
+    def part(self) -> "Layout":
+        """What says which operators a GPU has."""
+        return Layout(self.tensor, self.stages)
+
+    @property
     def bubble_share(self) -> float:
         """Part of the time of all micro batches in which equal stages idle (Narayanan, 2.2.2)."""
         return (self.stages - 1) / (self.micro_batches * self.virtual_stages)
@@ -94,6 +99,13 @@ class Layout:
             return held
         return held * (1 + (self.stages - 1) / (self.stages * self.virtual_stages))
 
+    def activation_bytes(self, network: "Blocks") -> int:
+        """Return what the stage keeps for backward that keeps most: the first, or the last."""
+        layers = ceil(network.layers / self.stages)
+        first = layers * network.layer_bytes * self.batches_in_flight
+        last = layers * network.layer_bytes + network.head_bytes
+        return int((max(first, last) + network.working_bytes) / self.tensor)
+
     def topology_of(self, ranks: int, all_ranks: Topology) -> Topology:
         """Return the links of so many replicas of a part: tensor ranks are next to each other.
 
@@ -104,13 +116,12 @@ class Layout:
         return replace(all_ranks, devices=within, nodes=ranks // within, network_bps=share)
 
     def tensor_s(self, network: "Blocks", collectives: Collectives, links: Topology) -> float:
-        """Return seconds of a layer's exchanges among tensor ranks, of one micro batch."""
+        """Return seconds of one exchange among tensor ranks, of one micro batch."""
         if self.tensor == 1:
             return 0.0
         size = np.array([float(network.stream.bytes)])
-        passes = 3 if network.is_checkpointed else 2  # forward is done again
         among = replace(links, devices=self.tensor, nodes=1)
-        return passes * _BLOCKS * float(collectives.seconds("all_reduce", size, among)[0])
+        return float(collectives.seconds("all_reduce", size, among)[0])
 
     def transfer_s(self, network: "Blocks", collectives: Collectives, links: Topology) -> float:
         """Return seconds in which a stage hands a micro batch on, or its gradients back.
@@ -148,6 +159,11 @@ class Blocks:
     working_bytes: float
     head_bytes: float
 
+    @property
+    def exchanges(self) -> int:
+        """How often tensor ranks of a layer wait for each other in a pass, forward and backward."""
+        return _BLOCKS * (3 if self.is_checkpointed else 2)  # forward is done again
+
 
 def blocks_of(step: GpuStep) -> Blocks:
     """Return the layers of a step.
@@ -159,7 +175,7 @@ def blocks_of(step: GpuStep) -> Blocks:
     by_kind: Counter[str] = Counter()
     streams = []
     for number, operator in enumerate(step.operators):
-        by_kind[KIND_OF.get(common_name(operator.name), "")] += calls[number]
+        by_kind[_attention_kind(operator)] += calls[number]
         if operator.name.endswith("embedding") and operator.outputs:
             streams.append(operator.outputs[0])
     sizes = Counter(step.units[1:])
@@ -183,6 +199,16 @@ def blocks_of(step: GpuStep) -> Blocks:
     return Blocks(layers, stream, words, False, kept, 0.0, head)
 
 
+def _attention_kind(operator: Operator) -> str:
+    """Return the kind of attention that a call is; where it is no kernel, a softmax stands for it.
+
+    A softmax whose logarithm is taken is a loss.
+    """
+    name = common_name(operator.name)
+    softmax = {"_softmax": "attention", "_softmax_backward_data": "attention_backward"}
+    return softmax.get(operator.name, str(KIND_OF.get(name, "")))
+
+
 def _is_wider(tensor: Tensor, stream: Tensor) -> bool:
     """Tell whether it has more for each word than a layer hands on, as logits do, not weights."""
     width = stream.shape[-1]
@@ -202,18 +228,19 @@ def _of_layers(calls: int, layers: int) -> int:
     return calls if 2 * calls >= layers else 0
 
 
-def divided(step: GpuStep, layout: Layout, network: Blocks) -> GpuStep:
+def divided(step: GpuStep, layout: Layout, network: Blocks, layers: int | None = None) -> GpuStep:
     """Return the step of the GPU that has most to do: the last stage, or one of equal parts.
 
-    Its activations are those of the stage that keeps most.
+    Its activations are those of the stage that keeps most (`Layout.activation_bytes`). `layers` of
+    this GPU; None: as many as of others.
 
     Raises:
         NotCovered: there are fewer layers than stages, or it has what cannot be divided.
     """
-    if not layout.is_divided:
+    if not layout.is_divided and layers is None:
         return step
     _check(step, layout, network)
-    layers = ceil(network.layers / layout.stages)
+    layers = layers or ceil(network.layers / layout.stages)
     calls = Counter(step.order)
     kept = np.array(
         [
@@ -223,8 +250,6 @@ def divided(step: GpuStep, layout: Layout, network: Blocks) -> GpuStep:
         ]
     )
     order = np.array(step.order)
-    first = layers * network.layer_bytes * layout.batches_in_flight
-    last = layers * network.layer_bytes + network.head_bytes
     root, *units = step.units
     # An embedding and a head that are two parameters are of two stages.
     root_share = 2 if layout.stages > 1 else 1
@@ -234,7 +259,7 @@ def divided(step: GpuStep, layout: Layout, network: Blocks) -> GpuStep:
         order=tuple(order[_ranks(order) < kept[order]].tolist()),
         parameters=_of_stage(step.parameters, layers, network.layers, layout),
         frozen=_of_stage(step.frozen, layers, network.layers, layout),
-        activation_bytes=int((max(first, last) + network.working_bytes) / layout.tensor),
+        activation_bytes=layout.activation_bytes(network),
         units=(root // root_share // layout.tensor, *(each // layout.tensor for each in units)),
         kept=None if step.kept is None else divided(step.kept, layout, blocks_of(step.kept)),
         flow=None,

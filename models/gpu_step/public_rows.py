@@ -32,6 +32,7 @@ _SETS = {
     "milabench": "mila-iqia/milabench",
     "qwen": "QwenLM/Qwen",
     "sailor": "eth-easl/sailor",
+    "vtrain": "VIA-Research/vTrain",
 }
 """How sources of the sets begin."""
 _CAUSAL = ("gpt2", "opt", "qwen2")

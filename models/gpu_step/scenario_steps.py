@@ -85,24 +85,45 @@ class StepForecaster:
         return self._step_of(scenario, self._parallel.slower)
 
     def _step_of(self, scenario: Scenario, parallel: Parallel) -> StepForecast:
-        of_one = self.alone(scenario)
         if scenario.strategy.kind == "single":
+            of_one = self.alone(scenario)
             step_s = of_one.step.step_us * 1e-6
             return StepForecast(of_one.step, of_one.unknown_share, step_s, of_one.optimizer_us)
-        whole, strategy = of_one, scenario.strategy
-        if strategy.pipeline_parallel > 1:
+        links = _topology(scenario, parallel.own_bps)
+        return self._of_layout(scenario, layout_of(scenario), links, parallel)
+
+    def _of_layout(
+        self, scenario: Scenario, layout: Layout, links: Topology, parallel: Parallel
+    ) -> StepForecast:
+        of_one, strategy = self.alone(scenario), scenario.strategy
+        whole = of_one
+        if layout.stages > 1:
             one = strategy.model_copy(update={"pipeline_parallel": 1, "virtual_stages": 1})
             whole = self.alone(scenario.model_copy(update={"strategy": one}))
+        passes = scenario.workload.accumulate
         return together(
-            of_one,
-            whole,
+            of_one.of_passes(layout.micro_batches, passes),
+            whole.of_passes(layout.micro_batches, passes),
             trace_of(scenario),
-            _blocks(key_of(scenario)) if strategy.is_divided else None,
-            layout_of(scenario),
+            _blocks(key_of(scenario)) if layout.is_divided else None,
+            layout,
             scenario.workload.precision,
-            _topology(scenario, parallel.own_bps),
+            links,
             parallel,
         )
+
+    def roughly_s(self, scenario: Scenario, layout: Layout, nodes: int) -> float | None:
+        """Return seconds of a step of another layout with as many tensor ranks and stages.
+
+        Passes of more micro batches are as many times as long. None: there is no room.
+
+        Raises:
+            NotCovered: it cannot be divided so.
+        """
+        if not memory_in(layout, scenario).fits(gpu_of(scenario)):
+            return None
+        links = replace(_topology(scenario, self._parallel.own_bps), nodes=nodes)
+        return self._of_layout(scenario, layout, links, self._parallel).step_s
 
     def alone(self, scenario: Scenario) -> AloneStep:
         """Return the step of one GPU; times of works on all boards are forecast at once."""
@@ -134,7 +155,8 @@ class StepForecaster:
         Raises:
             NotCovered: operators of unknown work may take much of it.
         """
-        load, key = scenario.workload, (scenario.workload, key_of(scenario), layout_of(scenario))
+        load, part = scenario.workload, layout_of(scenario).part
+        key = load, key_of(scenario), part
         timed = self._known.get(key)
         if timed is None:
             trace = trace_of(scenario)
@@ -307,11 +329,11 @@ def trace_of(scenario: Scenario, is_compiled: bool | None = None) -> GpuStep:
     Raises:
         NotCovered: it cannot be traced, or divided.
     """
-    key, layout = key_of(scenario), layout_of(scenario)
+    key, part = key_of(scenario), layout_of(scenario).part
     if is_compiled is None:
         is_compiled = bool(scenario.workload.compiled)
-    if layout.is_divided:
-        return _divided(key, layout, is_compiled)
+    if part.is_divided:
+        return _divided(key, part, is_compiled)
     return _compiled(key) if is_compiled else traced(key)
 
 
@@ -348,9 +370,20 @@ def _compiled(key: StepKey) -> GpuStep:
 
 def memory_of(scenario: Scenario, trace: GpuStep | None = None) -> Memory:
     """Return the most memory of a step, as it is or as another trace has it."""
-    load, kind, layout = scenario.workload, scenario.strategy.kind, layout_of(scenario)
+    return memory_in(layout_of(scenario), scenario, trace)
+
+
+def memory_in(layout: Layout, scenario: Scenario, trace: GpuStep | None = None) -> Memory:
+    """Return the same of another layout, of as many tensor ranks and stages."""
+    load, kind = scenario.workload, scenario.strategy.kind
+    step = trace or trace_of(scenario)
+    if layout.is_divided:
+        whole = traced(key_of(scenario))
+        keeps = step.kept is None and whole.kept is not None
+        network = blocks_of(whole.kept) if keeps and whole.kept else _blocks(key_of(scenario))
+        step = replace(step, activation_bytes=layout.activation_bytes(network))
     return peak_memory(
-        trace or trace_of(scenario),
+        step,
         load.optimizer,
         load.precision,
         accumulate=load.accumulate,

@@ -98,16 +98,16 @@ class GpuStepModel:
         self.judged, self._traces, self._own_kinds = judged, traces, timed_kinds(times.timings)
         self._times, self._classes, self._past, self._timed = times, classes, past, timed
         self._parallel = parallel
-        self._steps = StepForecaster(times, classes, timed, parallel)
+        self.steps = StepForecaster(times, classes, timed, parallel)
 
     def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
         """Return the seconds of a step, with an interval."""
         rows = []
         for scenario in scenarios:
-            step = self._steps.step(scenario)
+            step = self.steps.step(scenario)
             width = self._past_of(scenario).half_width + UNKNOWN_WIDTH * step.unknown_share
             if (where := reach_of(scenario)) is not None:
-                of_links = log(self._steps.slower(scenario).step_s / step.step_s)
+                of_links = log(self.steps.slower(scenario).step_s / step.step_s)
                 width = hypot(width, max(self._parallel.past[where].half_width, of_links))
             value = step.step_s
             fastest, slowest = self._with_hosts(scenario)
@@ -117,7 +117,7 @@ class GpuStepModel:
 
     def _with_hosts(self, scenario: Scenario) -> tuple[float, float]:
         """Return how many times as long a step takes with the fastest and the slowest host."""
-        step = self._steps.step(scenario).alone
+        step = self.steps.step(scenario).alone
         if self._classes.of_node(node_type_of(scenario))[1] != "public":
             return 1.0, 1.0
         return self._classes.spread_of(step.host_us, step.gpu_us)
@@ -159,14 +159,14 @@ class GpuStepModel:
         `peak_Bps`: of its memory. `is_unlike_judged`: parameters are frozen, activations computed
         again or the step is compiled, and no step that was measured was such.
         """
-        forecast = self._steps.step(scenario)
+        forecast = self.steps.step(scenario)
         step = forecast.alone
         device, load = gpu_of(scenario), scenario.workload
         memory = memory_of(scenario)
         free = free_batch_size(forecast, load.batch_size)
         past, where = self._past_of(scenario), reach_of(scenario)
         fastest, slowest = self._with_hosts(scenario)
-        flops, trace = self._steps.model_flops(scenario), trace_of(scenario)
+        flops, trace = self.steps.model_flops(scenario), trace_of(scenario)
         computed_in = max(flops, key=lambda dtype: flops[dtype], default="float32")
         if computed_in not in HALF and load.precision not in HALF:
             computed_in = load.precision  # TF32 of convolutions is no type of theirs
@@ -204,20 +204,20 @@ class GpuStepModel:
             "memory_bytes": int(device.memory_bytes),
             "fits": memory.fits(device),
             "is_unlike_judged": trace.kept is not None or bool(load.compiled) or _is_frozen(trace),
-            "kept": self._steps.kept(scenario),
-            "eager": self._steps.eager(scenario),
+            "kept": self.steps.kept(scenario),
+            "eager": self.steps.eager(scenario),
             "largest_batch_size": memory.largest_batch_size(device, load.batch_size),
             "unknown_share": forecast.unknown_share,
             "rests_on": "public" if self._rests_on_itself(scenario) else "data sheet",
             "own_traces": list(self._traces.get(device.name, ())),
             "own_share": self._own_share(scenario),
             "own_clusters": self._own_clusters(scenario),
-            "timed_on": [dict(vars(each)) for each in self._steps.alone(scenario).timed_on],
+            "timed_on": [dict(vars(each)) for each in self.steps.alone(scenario).timed_on],
             "past_error_percent": past.percent,
             "past_n": past.n,
             "past_devices": list(past.devices),
             "data_sheet": device.source,
-            "costliest": self._steps.alone(scenario).costliest,
+            "costliest": self.steps.alone(scenario).costliest,
         }
 
     def split(self, scenario: Scenario) -> str | None:
@@ -286,7 +286,7 @@ class GpuStepModel:
 
     def _rests_on_itself(self, scenario: Scenario) -> bool:
         """Tell whether operators like a step's were timed on its GPU, for most of their time."""
-        return self._steps.alone(scenario).timed_share(gpu_of(scenario)) >= _MOSTLY
+        return self.steps.alone(scenario).timed_share(gpu_of(scenario)) >= _MOSTLY
 
     def _own_clusters(self, scenario: Scenario) -> Sequence[str]:
         if ranks_of(scenario) == 1:
@@ -295,7 +295,7 @@ class GpuStepModel:
 
     def _own_share(self, scenario: Scenario) -> float:
         """Return the share of the GPU's time of operators whose kind is in an own trace on it."""
-        timed, device = self._steps.work(scenario), gpu_of(scenario)
+        timed, device = self.steps.work(scenario), gpu_of(scenario)
         spent = timed.us[boards().index(device)] * timed.work.calls
         by_kind = zip(map(kind_of, timed.work.works), spent.tolist(), strict=True)
         shares = timed_shares(self._own_kinds, device.name, by_kind)
@@ -303,7 +303,7 @@ class GpuStepModel:
 
     def _past_of(self, scenario: Scenario) -> PastErrors:
         """Return past errors of forecasts like it, of its kind of step where there are some."""
-        work = self._steps.work(scenario).work
+        work = self.steps.work(scenario).work
         kind = kind_of_step(zip(work.works, work.calls, strict=True))
         is_judged = gpu_of(scenario).name in self._past["timed"].devices
         name = "timed" if is_judged and self._rests_on_itself(scenario) else "untimed"

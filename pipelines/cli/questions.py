@@ -182,6 +182,8 @@ def recommend(
     from networks.kept_graphs import keep_beside
     from profilers.clusters.node_types import gpus
 
+    if options.layouts:  # a step that computes activations again is traced with all kept, too
+        options = options.model_copy(update={"checkpoint_activations": True})
     systems, question, catalogue = systems_named(options.systems), question_of(options), None
     warehouse, market, capacity = history or warehouse_here(), options.of_market, options.capacity
     if not capacity:
@@ -229,12 +231,21 @@ def question_of(options: RentalOptions) -> "JobQuestion":
         raise BadInput("expected --global-batch (of all nodes together) or --batch-size (of each)")
     if options.server is not None and options.batch_size is None:
         raise BadInput("--server: asynchronous workers have batches of their own; --batch-size")
-    limits = ("global_batch", "minimize", "max_hours", "budget_usd", "max_usd_per_hour", "late")
+    limits = (
+        "layouts",
+        "global_batch",
+        "minimize",
+        "max_hours",
+        "budget_usd",
+        "max_usd_per_hour",
+        "late",
+    )
     target = _target(options)
     fields: dict[str, Any] = {
         **options.training,
         **({} if target is None else {"dnn": target}),
         **{name: getattr(options, name) for name in limits},
+        "layouts": options.layouts,
         "samples": _samples(options),
         "overheads": options.overheads,
         "preemptions_per_node_hour": options.preemptions_per_node_hour,
@@ -270,11 +281,16 @@ def _with_model(
     Raises:
         BadInput: an option is of no model like it, or it has no graph.
     """
+    from forecasting.decisions.layouts import KEPT
     from forecasting.decisions.question import batch_sizes_of
     from models.gpu_step.device import device_of_node
     from models.gpu_step.step import step_precision
+    from networks.extraction import register_own_model
+    from networks.own_huggingface import PREFIX
 
     target, length = question.dnn, options.sequence_length
+    if question.layouts and not target.startswith(PREFIX):
+        raise BadInput(f"--layouts and {target}: of models of Hugging Face alone, hf:CONFIG")
     if ":" not in target:
         check_length(length)
         return question, None
@@ -282,9 +298,13 @@ def _with_model(
     check_options(target, given, length)
     on_gpus = any(device_of_node(name) is not None for name in capacity)
     # Replicas for which there is no room are sharded.
-    asked = {step_precision(question.precision, once): None for once in (False, True)}
+    ways = (True,) if question.layouts else (False, True)
+    asked = {step_precision(question.precision, once): None for once in ways}
     precisions = list(asked) if on_gpus else []
     batch_sizes = batch_sizes_of(question, capacity)
     with tracing_model(target, batch_sizes, given, length, precisions) as traced:
         model = traced()
+    if question.layouts:
+        kept = {name: step["kept"] for name, step in model.gpu_steps.items() if "kept" in step}
+        register_own_model(replace(model, dnn=f"{model.dnn}{KEPT}", gpu_steps=kept))
     return question.model_copy(update=model.workload_fields), model
