@@ -14,6 +14,7 @@ import polars as pl
 
 from benchmarks.contract import Benchmark, Outcome, Say
 from benchmarks.gpu_figures import Figure, beside_roofline, figure, mean, roofline
+from benchmarks.gpu_layouts import layouts
 from benchmarks.gpu_scaling import collectives, scaling
 from benchmarks.gpu_sources import elsewhere, intervals, kernels, layers, memory_of, own_traces
 from models.gpu_step import gpu_time
@@ -36,6 +37,7 @@ from models.gpu_step.measurements import (
     Speedup,
 )
 from models.gpu_step.public_measurements import read_measurements
+from models.gpu_step.public_rows import rows_by_set
 from warehouse.home import CHECKOUT
 from warehouse.records import BadInput
 from warehouse.sets import kept_runs, kept_tables, sets_below
@@ -65,21 +67,23 @@ def measure(folder: Path, progress: Callable[[str], None] = lambda _: None) -> G
     Raises:
         BadInput: sets are damaged, or there are none.
     """
-    measured = read_public(folder)
+    tables = public_tables(folder)
+    measured = read_measurements(tables)
     progress(f"read {len(measured.timings):,} timed calls and {len(measured.steps)} steps")
     families = judged_families(measured)
     progress("forecast steps of families that were left out")
     times = gpu_time.fit(measured.timings, measured.both_layouts)
+    by_layout = layouts(measured, rows_by_set(tables), times)
     return GpuReport(
-        tuple(figures(measured, families, times)),
+        (*figures(measured, families, times), *by_layout),
         len(families),
         len(measured.steps),
         forecast_ms(measured, times),
     )
 
 
-def read_public(folder: Path) -> Measurements:
-    """Return the measurements of folders of sets; the history is not asked.
+def public_tables(folder: Path) -> Mapping[str, pl.DataFrame]:
+    """Return tables of folders of sets; the history is not asked.
 
     Raises:
         BadInput: sets are damaged, or there are none.
@@ -92,7 +96,7 @@ def read_public(folder: Path) -> Measurements:
             for name, table in kept_tables(sets, run.run_id).items():
                 if name in frames:
                     frames[name].append(pl.DataFrame(table))
-    return read_measurements({name: pl.concat(tables) for name, tables in frames.items()})
+    return {name: pl.concat(tables) for name, tables in frames.items()}
 
 
 def figures(
