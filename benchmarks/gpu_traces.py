@@ -117,7 +117,7 @@ _REGNETS: dict[str, tuple[list[int], list[int], int]] = {
 }
 """Blocks and channels of stages, channels of a group (Radosavovic et al., CVPR 2020, table 2).
 Each has as many parameters as pycls_v100.csv says."""
-_LIKE = {
+_LIKE: dict[str, dict[str, Any]] = {
     "megatron": {"attn_implementation": "eager"},
     "mpt": {"resid_pdrop": 0.0, "attn_pdrop": 0.0, "embd_pdrop": 0.0},
 }

@@ -15,9 +15,9 @@ from warehouse.records import BadInput
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> Measurements:
-    measurements = read_measurements(public_tables())
-    monkeypatch.setattr(gpu, "read_public", lambda _: measurements)
-    return measurements
+    tables = public_tables()
+    monkeypatch.setattr(gpu, "public_tables", lambda _: tables)
+    return read_measurements(tables)
 
 
 def test_every_figure_says_how_many_and_how_wrong(few: Measurements) -> None:
@@ -54,4 +54,4 @@ def test_a_device_is_left_out_with_all_boards_of_its_chip(few: Measurements) -> 
 
 def test_a_folder_without_sets_is_told(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="holds no sets of public measurements"):
-        gpu.read_public(tmp_path)
+        gpu.public_tables(tmp_path)

@@ -4,7 +4,7 @@ from math import exp, log
 
 import pytest
 
-from benchmarks.gpu import read_public
+from benchmarks.gpu import public_tables
 from models.gpu_step import gpu_time
 from models.gpu_step.device import devices
 from models.gpu_step.judged_steps import (
@@ -16,6 +16,7 @@ from models.gpu_step.judged_steps import (
 )
 from models.gpu_step.measurements import Measurements
 from models.gpu_step.operators import Work
+from models.gpu_step.public_measurements import read_measurements
 from models.gpu_step.timed_calls import kernels, products
 from models.gpu_step.timed_layers import sailor_layers
 from tests.models.gpu_step.public import PUBLIC
@@ -23,7 +24,7 @@ from tests.models.gpu_step.public import PUBLIC
 
 @pytest.fixture(scope="module")
 def measured() -> Measurements:
-    return read_public(PUBLIC)
+    return read_measurements(public_tables(PUBLIC))
 
 
 def test_a_product_is_as_fast_as_the_median_of_those_who_timed_it() -> None:
