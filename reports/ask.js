@@ -261,7 +261,7 @@ function draw() {
   const parts = [headline(missing, answer)];
   if (all.length) {
     const figureBox = el("div", { class: "plot-box" });
-    parts.push(el("div", { class: "first-row" }, figureBox, cards(best, answer)), el("div", { id: "side-by-side" }), table());
+    parts.push(el("div", { class: "first-row" }, el("div", {}, figureBox, crowded.length > 0 && sub("Crosses lack memory.")), cards(best, answer)), el("div", { id: "side-by-side" }), table());
     drawWhenSized(figureBox, front);
   }
   $("answer").replaceChildren(...[...parts, missing && withoutForecast(), tools()].filter(Boolean));
@@ -679,8 +679,8 @@ function coverageOf(cells) {
     const boards = names(shown, "board");
     const row = (kind) => el("tr", {}, head("row", kind), boards.map((board) =>
       cellOf(shown.filter((each) => each.kind === kind && each.board === board), kind, board)));
-    grid.replaceChildren(el("table", { class: "heat" },
-      el("caption", {}, `Mean absolute error of ${chosen.system}, percent; n judged cases. Blank: nobody measured.`),
+    const about = `Mean absolute error of ${chosen.system}, percent; n judged cases. Blank: nobody measured.`;
+    grid.replaceChildren(sub(about), el("table", { class: "heat", "aria-label": about },
       el("thead", {}, el("tr", {}, head("col", "kind of network"), boards.map((board) => head("col", board)))),
       el("tbody", {}, names(shown, "kind").map(row))));
     under.replaceChildren();

@@ -47,11 +47,8 @@ def of_all_systems(answer: DecisionAnswer, name: str | None = None) -> Figure:
 
 
 def _of_candidate(candidate: Candidate, at: float) -> _Point:
-    return _Point(
-        candidate.label,
-        candidate.span("time_s", at).times(1 / 3600),
-        candidate.span("cost_usd", at),
-    )
+    time_s, cost_usd = candidate.spans(at)
+    return _Point(candidate.label, time_s.times(1 / 3600), cost_usd)
 
 
 @styled

@@ -198,7 +198,7 @@ class DecisionAnswer:
         )
         return dict(reasons.most_common())
 
-    @property
+    @cached_property
     def front(self) -> list[Candidate]:
         """What more money buys: within limits, nothing else is both faster and cheaper."""
         admitted = [candidate for candidate in self.candidates if self.objective.admits(candidate)]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, exp, floor, fsum, inf, isfinite
 from statistics import NormalDist
-from typing import Literal
 
+import numpy as np
 from pydantic import field_validator
 
 from models.choice.limits import Limit, Limits, Outcome, keeps_limit
@@ -176,32 +176,33 @@ class Candidate:
         )
         return self._outcome_of(times[place] if place < len(times) else inf)
 
-    def span(self, what: Literal["time_s", "cost_usd"], level: float) -> Span:
-        """Return time or cost, between what is fallen short of and exceeded at a level."""
-        field = 0 if what == "time_s" else 1
-        value = self.outcome[field]
-        if self.ratios is None:
-            return Span(value=value, low=value, high=value)
-        below, times = self.ratios.probability_below, self._times_s
-        place = bisect_left(
-            times, True, key=lambda time_s: self._chance(below, time_s) > level + _ROUNDING
+    def spans(self, level: float) -> tuple[Span, Span]:
+        """Return time and cost, each between what is fallen short of and exceeded at a level."""
+        low: Outcome | None = self.outcome
+        high = self.worst(level)
+        if self.ratios is not None:
+            below, times = self.ratios.probability_below, self._times_s
+            place = bisect_left(
+                times, True, key=lambda time_s: self._chance(below, time_s) > level + _ROUNDING
+            )
+            low = None if place == 0 else self._outcome_of(times[place - 1])
+        time_s, cost_usd = (
+            Span(
+                value=self.outcome[field],
+                low=low and low[field],
+                high=high[field] if isfinite(high[field]) else None,
+            )
+            for field in (0, 1)
         )
-        high = self.worst(level)[field]
-        return Span(
-            value=value,
-            low=None if place == 0 else self._outcome_of(times[place - 1])[field],
-            high=high if isfinite(high) else None,
-        )
+        return time_s, cost_usd
 
     @cached_property
     def _times_s(self) -> list[float]:
         """How long the job takes by each past ratio and launch, in order, seconds."""
-        ratios = self.ratios.values if self.ratios else ()
-        return sorted(
-            fixed_s + self.expected.factor * self.train_s * ratio
-            for fixed_s in self.expected.varied_fixed_s
-            for ratio in ratios
-        )
+        ratios = np.array(self.ratios.values if self.ratios else ())
+        train_s = self.expected.factor * self.train_s * ratios
+        times_s: list[float] = np.add.outer(self.expected.varied_fixed_s, train_s).ravel().tolist()
+        return sorted(times_s)
 
     def _chance(self, of_ratio: Callable[[float], float], time_s: float) -> float:
         """Return the mean over launches of what is said of the ratio with which a time is met."""

@@ -102,12 +102,12 @@ _KEEP = 2
 
 def decide(candidates: Sequence[Candidate], objective: Objective, keep: int = _KEEP) -> Decision:
     """Return the best candidate with `keep` alternatives: the next best, then the nearest."""
-    admitted = sorted(
-        (candidate for candidate in candidates if objective.admits(candidate)), key=objective.order
-    )
-    others = sorted(
-        (candidate for candidate in candidates if not objective.admits(candidate)),
-        key=lambda each: (objective.risk(each), objective.excess(each), *objective.order(each)),
+    admitted, others = list[Candidate](), list[Candidate]()
+    for candidate in candidates:
+        (admitted if objective.admits(candidate) else others).append(candidate)
+    admitted.sort(key=objective.order)
+    others.sort(
+        key=lambda each: (objective.risk(each), objective.excess(each), *objective.order(each))
     )
     if not admitted:
         return Decision(None, tuple(others[:keep]), tuple(_relaxed(candidates, objective)))

@@ -123,8 +123,8 @@ def _print_candidates(answer: DecisionAnswer, rows: Rows) -> None:
     """Print candidates, and under each whose forecast it is and how wrong such ones have been."""
     cells, under = list[list[str]](), list[list[str]]()
     for name, candidate in rows:
-        hours = candidate.span("time_s", answer.level).times(1 / 3600)
-        cost = _in_words(candidate.span("cost_usd", answer.level), "$")
+        time_s, cost_usd = candidate.spans(answer.level)
+        hours, cost = time_s.times(1 / 3600), _in_words(cost_usd, "$")
         risks = ", ".join(_risks(answer, candidate)) or "limits are kept"
         cells.append([name, candidate.label, _in_words(hours, ""), cost])
         basis = f", {candidate.ratios.basis}" if candidate.ratios else ""

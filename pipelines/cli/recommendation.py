@@ -65,6 +65,7 @@ class CandidateRow(Record):
         forecast = answer.forecast_of(candidate)
         detail = (forecast and forecast.detail) or {}
         samples_per_s = answer.question.samples / candidate.train_s
+        time_s, cost_usd = candidate.spans(answer.level)
 
         def chance(limit: Limit) -> float | None:
             limits = answer.objective.limits
@@ -83,8 +84,8 @@ class CandidateRow(Record):
             **{name: getattr(candidate, name) for name in same},
             nodes=candidate.label,
             node_type=" + ".join(candidate.node_types),
-            time_s=candidate.span("time_s", answer.level),
-            cost_usd=candidate.span("cost_usd", answer.level),
+            time_s=time_s,
+            cost_usd=cost_usd,
             late_at_most=chance("deadline_s"),
             over_budget_at_most=chance("budget_usd"),
             keeps_limits=answer.objective.admits(candidate),

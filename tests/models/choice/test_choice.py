@@ -195,10 +195,10 @@ def test_an_interval_contains_what_launching_varies_by() -> None:
     """Four seconds of training behind 150 of launching: half to twice as long in nine of ten."""
     exact = Ratios(values=(1.0,) * 99, basis="exact")
     short = candidate("short", 4.0, 1.0, ratios=exact, expected=LAUNCHED)
-    span = short.span("time_s", 0.1)
+    span, cost = short.spans(0.1)
     assert span.low == pytest.approx(4 + 75)
     assert span.high == pytest.approx(4 + 300)
-    assert short.span("cost_usd", 0.1).high == pytest.approx(304 / 3600)
+    assert cost.high == pytest.approx(304 / 3600)
     half, surely = Limits(deadline_s=154.0), Limits(deadline_s=400.0)
     assert short.chance_of_exceeding(half, "deadline_s") == pytest.approx(0.5, abs=0.06)
     assert short.chance_of_exceeding(surely, "deadline_s") == pytest.approx(0.01)
@@ -207,7 +207,7 @@ def test_an_interval_contains_what_launching_varies_by() -> None:
     assert short.chance_of_exceeding(worst, "deadline_s") <= 0.1
     long = candidate("long", 36_000.0, 1.0, expected=LAUNCHED)
     alone = candidate("alone", 36_000.0, 1.0, expected=ExpectedDuration(150.0, 1.0, None))
-    assert long.span("time_s", 0.1).value == alone.span("time_s", 0.1).value
+    assert long.outcome.time_s == alone.outcome.time_s
     assert long.worst(0.1).time_s == pytest.approx(alone.worst(0.1).time_s, rel=0.01)
 
 
