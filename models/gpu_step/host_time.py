@@ -33,6 +33,9 @@ RELATIVE: Mapping[str, float] = {
 }
 """What kinds of operators cost beside each other on hosts of public steps: of eight such tables the
 one by which families of gpu_h100, and sources, that were left out erred least."""
+_ONCE = 100.0
+"""Pointwise operators that cost a host as much as a step does once: 60 and 176 on the hosts of
+studies `reference_gpu` and `reference_h100`, whose steps are smaller than public ones."""
 _WAITS_BELOW = 0.7
 """A step waits for the host where the GPU works less than this share of it."""
 _WITHIN = frozenset({"detach", "t"})
@@ -56,19 +59,32 @@ class StepTiming:
 
 @dataclass(frozen=True)
 class HostTime:
-    """Microseconds of the host: of an operator by kind, once a step, and for each parameter."""
+    """Microseconds of the host: of an operator by kind, once a step, and for each parameter.
+
+    `least_us`: of the operators of the smallest step that it was fitted to, 0: it was measured.
+    """
 
     by_kind: Mapping[str, float]
     step_us: float
     parameter_us: float = 0.0
+    least_us: float = 0.0
 
     def issue_us(self, work: Work) -> float:
         """Return the microseconds that a call takes to issue."""
         return self.by_kind[_kind(work)] if work.name not in _WITHIN else 0.0
 
-    def once_us(self, parameters: int) -> float:
-        """Return the microseconds that a step takes beside its operators."""
-        return self.step_us + parameters * self.parameter_us
+    def once_us(self, parameters: int, operators_us: float) -> float:
+        """Return the microseconds that a step takes beside its operators.
+
+        A fit tells nothing of steps with fewer operators than it has seen: these take less, in
+        proportion to their operators and `_ONCE`.
+        """
+        once_us = self.step_us
+        if operators_us < self.least_us:
+            beside_us = _ONCE * self.by_kind["elementwise"]
+            share = (operators_us + beside_us) / (self.least_us + beside_us)
+            once_us = share * (self.least_us + self.step_us) - operators_us
+        return once_us + parameters * self.parameter_us
 
 
 @dataclass(frozen=True)
@@ -124,7 +140,7 @@ class HostClasses:
 
     def _slowed(self, times: float) -> HostTime:
         by_kind = {kind: times * us for kind, us in self.times.by_kind.items()}
-        return HostTime(by_kind, times * self.times.step_us)
+        return HostTime(by_kind, times * self.times.step_us, least_us=times * self.times.least_us)
 
 
 def processor_of(node_type: str) -> str | None:
@@ -218,5 +234,6 @@ def fit(timings: Sequence[StepTiming]) -> HostClasses:
         error, np.concatenate([start, logs[1:]]), method="Nelder-Mead", tol=1e-6
     ).x
     by_kind = {kind: times * float(abs(best[0])) for kind, times in RELATIVE.items()}
-    times = HostTime(by_kind, float(abs(best[1])))
+    least = min(timing.issued for timing in used)
+    times = HostTime(by_kind, float(abs(best[1])), least_us=least * by_kind["elementwise"])
     return HostClasses(times, dict(zip(sources, slowness(best[2:]).tolist(), strict=True)))

@@ -71,7 +71,9 @@ def simulated(work: StepWork, us: Vector, host: HostTime) -> Step:
     (n = 32), of 21 ms that a step costs its host once: the GPU works through most of these.
     """
     issue = np.array([host.issue_us(operator) for operator in work.works])
-    host_us = issue[work.order] * work.issued + host.once_us(work.parameters) / len(work.order)
+    operators_us = issue[work.order] * work.issued
+    once_us = host.once_us(work.parameters, float(operators_us.sum()))
+    host_us = operators_us + once_us / len(work.order)
     step = simulate(host_us, us[work.order], work.waits)
     longer_us = float(varied_us(np.array(step.host_us), np.array(step.gpu_us)))
     return replace(step, step_us=step.step_us + longer_us, varied_us=longer_us)

@@ -21,7 +21,14 @@ def test_finds_what_made_the_steps() -> None:
     assert host.by_kind == pytest.approx({kind: 25 * times for kind, times in RELATIVE.items()})
     mm, view = Work("matmul", "mm", "float32", 0, 0), Work("none", "view", "float32", 0, 0)
     assert host.issue_us(mm) == pytest.approx(5 * host.issue_us(view))
-    assert host.once_us(100) == host.once_us(0) == pytest.approx(20_000, rel=1e-3)
+    assert host.once_us(100, 25 * 680) == host.once_us(0, 1e6) == pytest.approx(20_000, rel=1e-3)
+
+
+def test_a_step_of_fewer_operators_than_were_seen_costs_its_host_less() -> None:
+    """680 operators take 37 ms in all; none would take 100/780 of that."""
+    host = host_time.fit([_step(680), _step(1540), _step(5800)]).middle
+    assert host.once_us(0, 0) == pytest.approx(37_000 * 100 / 780, rel=1e-3)
+    assert 0 < host.once_us(0, 25 * 340) < host.once_us(0, 25 * 679) < 20_000
 
 
 def test_sources_are_classes_of_hosts_and_the_middle_one_is_between() -> None:
@@ -69,7 +76,7 @@ def test_a_measured_host_has_a_time_for_each_kind() -> None:
     }
     for (kind, name), us in issued.items():
         assert host.issue_us(Work(kind, name, "float32", 0, 0)) == pytest.approx(us)  # type: ignore[arg-type]
-    assert host.once_us(10) == pytest.approx(100 + 10 * 2)
+    assert host.once_us(10, 0) == pytest.approx(100 + 10 * 2)
 
 
 def test_a_measured_host_stands_for_node_types_with_its_processor() -> None:
