@@ -10,7 +10,7 @@ import pytest
 from tests.warehouse.test_sets import content as dated
 from warehouse import limits
 from warehouse.landed_files import seal
-from warehouse.landing import QUARANTINE, land
+from warehouse.landing import QUARANTINE, land, landed_runs
 from warehouse.records import BadInput
 from warehouse.transfer import copy_landed, copy_run
 
@@ -145,3 +145,9 @@ def test_a_run_id_that_leads_elsewhere_is_refused(
 ) -> None:
     with pytest.raises(BadInput, match=r"run id .* cannot name a folder"):
         copy_run(source / "r1", tmp_path / "landing" / "deep", run_id)
+
+
+def test_a_run_that_names_another_folder_is_no_landed_run(source: Path) -> None:
+    """Else its id, which is foreign, would become a path."""
+    (source / "r1").rename(source / "r2")
+    assert landed_runs(source) == []
