@@ -16,6 +16,7 @@ from warehouse.records import (
     Price,
     Recommendation,
     Record,
+    Scenario,
     content_hash,
 )
 
@@ -150,6 +151,24 @@ def record_prices(connection: duckdb.DuckDBPyConnection, prices: Sequence[Price]
         with journal.entry(connection) as entry:
             entry.insert("pred.price_snapshot", pa.Table.from_pylist(rows, schema))
     return key
+
+
+def record_scenarios(connection: duckdb.DuckDBPyConnection, scenarios: Sequence[Scenario]) -> None:
+    """Keep what scenarios are, each once: nobody may ever measure what was merely asked about."""
+    known = connection.execute(
+        "SELECT scenario_id FROM pred.asked_scenario WHERE scenario_id IN (SELECT unnest(?))",
+        [[scenario.scenario_id for scenario in scenarios]],
+    ).fetchall()
+    seen = {scenario_id for (scenario_id,) in known}
+    new = {
+        scenario.scenario_id: scenario for scenario in scenarios if scenario.scenario_id not in seen
+    }
+    rows = [
+        {"scenario_id": key, "label": scenario.label, "canonical": scenario.canonical_json()}
+        for key, scenario in new.items()
+    ]
+    with journal.entry(connection) as entry:
+        entry.insert("pred.asked_scenario", pa.Table.from_pylist(rows))
 
 
 def verify(connection: duckdb.DuckDBPyConnection) -> str | None:

@@ -1,14 +1,9 @@
 """The warehouse as other rooms see it: load, what predictors may see, ledger, reports."""
 
-import gzip
-import hashlib
-import io
 import json
-import os
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +12,7 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 
-from warehouse import journal, ledger, limits, loader
+from warehouse import kept_answers, ledger, limits, loader
 from warehouse import seal as sealed_forecasts
 from warehouse.connection import (
     connect,
@@ -27,19 +22,16 @@ from warehouse.connection import (
     run,
     with_place,
 )
-from warehouse.durable_files import remove, sweep, write_bytes
+from warehouse.durable_files import sweep
 from warehouse.home import HISTORY, MAIN
 from warehouse.ledger import FitRecord
 from warehouse.loader import LoadReport
 from warehouse.publication import ensure_warehouse, open_published, publish
 from warehouse.records import Backend, BadInput, Prediction, Price, Recommendation, Scenario
-from warehouse.tables import SCHEMAS, one_line
+from warehouse.tables import CHUNK_ROWS, SCHEMAS, one_line
 from warehouse.upkeep import bring_up_to_date, drop_spilled
 
 QUERIES = Path(__file__).parent / "queries"
-ANSWERS = "answers"
-"""The folder of a home with answers that are kept until runs are loaded."""
-_KEPT_ANSWERS = 8
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b\s*(ANALYZE\b)?", re.IGNORECASE)
 _READS = re.compile(
     r"seq_scan|parquet_\w+|read_parquet|range|generate_series|unnest|repeat(_row)?|json_each|"
@@ -47,7 +39,6 @@ _READS = re.compile(
 )
 """Functions that give tables and do nothing else; others write logs, profiles and checkpoints,
 follow addresses in memory, or run SQL that no plan shows."""
-_ROWS = 122_880
 
 
 class Warehouse:
@@ -153,7 +144,7 @@ class Warehouse:
                 ledger.record_fit(connection, fit)
             for some in prices:
                 ledger.record_prices(connection, some)
-            record_scenarios(connection, scenarios)
+            ledger.record_scenarios(connection, scenarios)
             return ledger.record_predictions(connection, predictions)
 
     def record_prices(self, prices: Sequence[Price]) -> str:
@@ -219,26 +210,12 @@ class Warehouse:
         """
         text = (QUERIES / f"{name}.sql").read_text() + json.dumps(params, sort_keys=True)
         with self._open() as connection:
-            key = hashlib.sha256(f"{text}\n{_state_of_runs(connection)}".encode()).hexdigest()
-            folder = self.home / ANSWERS
-            file = folder / f"{name}-{key[:16]}.arrow.gz"
-            # One that is damaged is made anew: gzip has a checksum, Parquet has none.
-            with suppress(OSError, EOFError, zlib.error, pl.exceptions.PolarsError):
-                return pl.read_ipc(gzip.decompress(file.read_bytes()))
+            file = kept_answers.file_of(self.home, name, text, connection)
+            if (kept := kept_answers.read(file)) is not None:
+                return kept
             frame = run_query(connection, name, params)
-        self._keep(frame, file)
+        kept_answers.keep(frame, file)
         return frame
-
-    def _keep(self, frame: pl.DataFrame, file: Path) -> None:
-        """Keep an answer in place of earlier ones; where nothing can be written, it is not kept."""
-        with suppress(OSError):
-            file.parent.mkdir(exist_ok=True)
-            content = io.BytesIO()
-            frame.write_ipc(content)
-            write_bytes(file, gzip.compress(content.getbuffer(), 1))
-            newest = sorted(file.parent.glob("[!.]*"), key=os.path.getmtime)
-            for old in newest[:-_KEPT_ANSWERS]:
-                remove(old)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -317,16 +294,6 @@ def run_query(
         raise BadInput(f"query {name}: {first_line(error)}") from error
 
 
-def _state_of_runs(connection: duckdb.DuckDBPyConnection) -> object:
-    """Return what changes with loaded runs, the forecasts that they may judge, and views."""
-    return connection.execute(
-        "SELECT count(*), max(loaded_at), max(sequence), "
-        "(SELECT count(*) FROM pred.ledger "
-        "WHERE sequence < (SELECT max(sequence) FROM meta.loaded)), "
-        "(SELECT any_value(sha256) FROM meta.views) FROM meta.loaded"
-    ).fetchone()
-
-
 def read_only(home: Path, sql: str, values: Mapping[str, object] | None = None) -> pl.DataFrame:
     """Run SQL on the published history and return the rows of its one statement.
 
@@ -364,7 +331,7 @@ def stream(
     with open_published(main, history, any_version=True, settings=settings) as connection:
         try:
             _check_reads(connection, sql, values)
-            with connection.execute(sql, values or None).to_arrow_reader(_ROWS) as reader:
+            with connection.execute(sql, values or None).to_arrow_reader(CHUNK_ROWS) as reader:
                 yield _frame(reader.schema.empty_table())
                 for batch in reader:
                     yield _frame(pa.Table.from_batches([batch]))
@@ -431,24 +398,3 @@ def _operators(plan: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for operator in plan:
         yield str(operator["name"])
         yield from _operators(operator["children"])
-
-
-# Scenarios that somebody merely asked about: nobody may ever measure them, so they are kept.
-
-
-def record_scenarios(connection: duckdb.DuckDBPyConnection, scenarios: Sequence[Scenario]) -> None:
-    """Keep what scenarios are, each once."""
-    known = connection.execute(
-        "SELECT scenario_id FROM pred.asked_scenario WHERE scenario_id IN (SELECT unnest(?))",
-        [[scenario.scenario_id for scenario in scenarios]],
-    ).fetchall()
-    seen = {scenario_id for (scenario_id,) in known}
-    new = {
-        scenario.scenario_id: scenario for scenario in scenarios if scenario.scenario_id not in seen
-    }
-    rows = [
-        {"scenario_id": key, "label": scenario.label, "canonical": scenario.canonical_json()}
-        for key, scenario in new.items()
-    ]
-    with journal.entry(connection) as entry:
-        entry.insert("pred.asked_scenario", pa.Table.from_pylist(rows))
