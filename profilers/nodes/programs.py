@@ -53,11 +53,6 @@ class Programs:
         self._strange: dict[str, str] = {}
         self._stack = ExitStack()
 
-    @property
-    def folder(self) -> Path:
-        """A folder of this machine that lives as long as the job."""
-        return self._folder
-
     def __enter__(self) -> Self:
         folder = tempfile.TemporaryDirectory(prefix="job-", dir=owner.folder())
         with ExitStack() as stack:

@@ -94,7 +94,9 @@ def read(
                 operation = operation if 0 <= extra <= FRAMING_BYTES else None
             ends = connection.direction, connection.worker, connection.server
             step = _step_at(asked_us, step_times_us)
-            rows.append((step, *ends, number, operation, *stream.figures))
+            times_us = stream.first_us, stream.last_us
+            sent = stream.size_bytes, *times_us, stream.segments
+            rows.append((step, *ends, number, operation, *sent))
     return Capture(
         pl.DataFrame(rows, schema=STREAMS, orient="row").sort("first_us", "direction"),
         _frame_table(connections),

@@ -62,11 +62,6 @@ class Stream:
     last_us: int = 0
     segments: int = 0
 
-    @property
-    def figures(self) -> tuple[int, int, int, int]:
-        """Bytes, first and last packet in us, and segments."""
-        return self.size_bytes, self.first_us, self.last_us, self.segments
-
 
 @dataclass(slots=True)
 class Sender:

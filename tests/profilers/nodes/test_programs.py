@@ -106,7 +106,7 @@ from warehouse.records import NodeGroup
 nodes = (NodeGroup(role="worker", node_type="any", count=1),)
 with open_cluster("loopback", nodes, None) as cluster, Programs(cluster, "the job") as programs:
     programs.start("a", cluster.nodes[0], "tests.profilers.echo_node")
-    print(programs.folder, flush=True)
+    print(programs._folder, flush=True)
     sys.stdin.read()
 """
 
