@@ -306,7 +306,7 @@ def _topology(scenario: Scenario, own_bps: Mapping[str, float]) -> Topology:
 
 def gpu_of(scenario: Scenario) -> Device:
     device = device_of_node(node_type_of(scenario))
-    assert device is not None  # `_inputs` refuses others.
+    assert device is not None  # `requirements` refuses others.
     return device
 
 

@@ -23,7 +23,7 @@ from typing import Any, Self
 import polars as pl
 
 from models.gpu_step import gpu_time, own_clusters, own_traces
-from models.gpu_step.device import Device, boards, device_of_node
+from models.gpu_step.device import Device, boards
 from models.gpu_step.host_time import HostClasses, HostTime, measured_hosts, processor_of
 from models.gpu_step.judged_steps import (
     UNKNOWN_WIDTH,
@@ -43,6 +43,7 @@ from models.gpu_step.own_times import OwnTimes
 from models.gpu_step.own_traces import OwnTrace
 from models.gpu_step.parallel_steps import Parallel
 from models.gpu_step.public_measurements import read_measurements
+from models.gpu_step.requirements import requirements
 from models.gpu_step.scenario_steps import (
     StepForecaster,
     free_batch_size,
@@ -57,9 +58,8 @@ from models.gpu_step.scenario_steps import (
 from models.gpu_step.timed_kinds import TimedKinds, kind_of, timed_kinds, timed_shares
 from models.system import System
 from networks.gpu_steps import GpuStep
-from profilers.clusters.node_types import node_types
 from warehouse.records import BadInput, Scenario
-from warehouse.requirements import Refusal, Requirement
+from warehouse.requirements import Refusal
 
 Traces = Mapping[str, Sequence[str]]
 """Sources of one's own profiled steps by device."""
@@ -360,47 +360,13 @@ def _is_frozen(step: GpuStep) -> bool:
     return frozen > _FROZEN * (trained + frozen)
 
 
-def _inputs(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
-    load, strategy, name = scenario.workload, scenario.strategy, node_type_of(scenario)
-    if load.framework != "pytorch" or strategy.has_servers:
-        reason = f"it is about GPUs of pytorch, not {strategy.kind} of {load.framework}"
-        return Refusal(reason, foreign=True)
-    device = device_of_node(name)
-    if device is None:
-        return Refusal(f"no data sheet of a GPU of {name}", foreign=not name.startswith("gpu."))
-    if len({node.node_type for node in scenario.nodes}) > 1:
-        return Refusal("it knows GPUs of one type together, not mixed ones")
-    kind = node_types().get(name)
-    if kind is None or strategy.devices_per_node > kind.gpus:
-        has = "no" if kind is None else str(kind.gpus)
-        return Refusal(f"{strategy.devices_per_node} devices a node, but {name} has {has}")
-    if load.precision in HALF and load.precision not in device.peak:
-        return Refusal(device.without_units(load.precision))
-    if load.memory_format != "contiguous" and load.precision not in HALF:
-        return Refusal(
-            f"nobody timed {load.memory_format} but in half precision; leave out --memory-format "
-            "for contiguous tensors, or give --precision"
-        )
-    return (
-        Requirement("csv", "public", scenario),
-        *(
-            Requirement(probe, "public", scenario, optional=True)
-            for probe in (own_traces.PROBE, *own_clusters.PROBES)
-        ),
-        # What its host needs to issue a step; all that are known, so that one fit does for all.
-        Requirement("inventory", "train", scenario, optional=True),
-        # A study that names the probe has it measured on its own nodes.
-        Requirement("inventory", "cluster", scenario, optional=True, any_link=True),
-    )
-
-
 GPU_STEP = System(
     name="gpu_step",
     version="10",
     what="Steps of GPUs from operators, launches and exchanged gradients; names what binds.",
     source="ours, after Hafeez, Gandhi, Ceer, section IV",
     tables=("run", "source", "external", "sample", *own_traces.TABLES, *own_clusters.TABLES),
-    inputs=_inputs,
+    inputs=requirements,
     any_recipe=True,
     fit=lambda tables: fit_model(
         read_measurements(tables),
@@ -411,7 +377,7 @@ GPU_STEP = System(
     load=lambda text, _: GpuStepModel.from_json(text),
     pooled=True,
     prepare=lambda scenarios: prepare(
-        [each for each in scenarios if not isinstance(_inputs(each), Refusal)]
+        [each for each in scenarios if not isinstance(requirements(each), Refusal)]
     ),
     tells=True,
 )
