@@ -17,7 +17,7 @@ from profilers.record_file import fault
 from studies.curve import LAYOUT
 from warehouse import limits
 from warehouse.fields import compiled_mode, spelled_out
-from warehouse.records import Backend, BadInput, Record
+from warehouse.records import WHAT_IF, Backend, BadInput, Record
 
 Value = str | int | float
 O = TypeVar("O", bound="TrainingOptions")  # noqa: E741
@@ -86,7 +86,7 @@ Count = Annotated[int, Field(ge=1)]
 Time = Annotated[datetime, AfterValidator(_utc)]
 _TRAINING = (
     *("dnn", "framework", "strategy", "image_size", "batch_size", "precision", "optimizer"),
-    *("accumulate", "memory_format", "compiled"),
+    *("accumulate", "memory_format", "compiled", "what_if"),
     *("workers", "worker", *LAYOUT, "link_mbps"),
 )
 """Fields that are those of a template of a study."""
@@ -218,6 +218,12 @@ class AskingOptions(TrainingOptions):
     image_size: Several = Field(default=None, description="Side of images, pixels.")
     devices_per_node: Several = Field(default=None, description="Devices of a worker.")
     dataset_samples: Count | None = Field(default=None, description="Samples of an epoch.")
+    what_if: str | None = Field(
+        default=None,
+        pattern=WHAT_IF,
+        description="lost-node (halfway; the others go on), slow-gpu=0.8 (one has that part of its "
+        "speed) or slow-link=0.5 (one has that part of its bandwidth); of several GPUs.",
+    )
     systems: Names = Field(default=(), description="Systems that are asked, a,b; else all.")
     backend: Backend | None = Field(
         default=None, description="Use only profiles of this backend; as --host else."

@@ -142,5 +142,7 @@ class System:
         unknown = None if self.any_recipe else unknown_recipe(scenario.workload)
         if scenario.strategy.casts_once and not self.any_recipe:
             unknown = "it knows whole replicas, not divided ones"
+        if scenario.what_if is not None and not self.tells:
+            unknown = f"it knows no {scenario.what_if.partition('=')[0]}"
         is_foreign = isinstance(inputs, Refusal) and inputs.foreign
         return inputs if unknown is None or is_foreign else Refusal(unknown)

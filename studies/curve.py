@@ -24,6 +24,7 @@ from warehouse.fields import (
     Words,
 )
 from warehouse.records import (
+    WHAT_IF,
     Backend,
     BadInput,
     MemoryFormat,
@@ -103,6 +104,7 @@ class Curve(Record):
     memory_format: MemoryFormat = "contiguous"
     compiled: Compiled = False
     sequence_length: Words | None = None
+    what_if: str | None = Field(default=None, pattern=WHAT_IF)
     is_judged: bool = Field(default=True, exclude=True)
     """Whether it is hidden from fits and judges forecasts: a `test` scenario of the study."""
 
@@ -290,6 +292,7 @@ class Curve(Record):
             nodes=self._mixed() if is_mixed else self.nodes(workers),
             link_mbps=self.link_mbps if shaped or assumed else None,
             cross_traffic=self.cross_traffic if shaped else None,
+            what_if=self.what_if,
         )
 
     def scenarios(self, backend: Backend) -> tuple[Scenario, ...]:

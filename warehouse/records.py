@@ -39,6 +39,10 @@ Market = Literal["on_demand", "spot"]
 SubjectKind = Literal["scenario", "operation", "allreduce", "job", "external"]
 
 
+WHAT_IF = r"^(lost-node|(slow-gpu|slow-link)=0?\.\d{1,3})$"
+"""Faults of large clusters, as they are spelled."""
+
+
 class StepcastError(Exception):
     """An error with one clear line for the user; `exit_code` is what the command line returns."""
 
@@ -315,10 +319,11 @@ class Scenario(SparseRecord):
     `link_mbps` is the shaped speed of every node's link in each direction, None where links are
     not shaped. It names the scenario; predictors use the speed the link probe measured.
     `cross_traffic` is the fraction of it that a neighbour which does not train exchanges with each
-    server, in each direction.
+    server, in each direction. `what_if` a node is lost halfway, a GPU has a part of its speed, or a
+    link a part of its bandwidth; of GPUs.
     """
 
-    SPARSE = ("cross_traffic",)
+    SPARSE = ("cross_traffic", "what_if")
 
     schema_version: Literal[1] = 1
     workload: TrainingWorkload
@@ -326,6 +331,7 @@ class Scenario(SparseRecord):
     nodes: tuple[NodeGroup, ...]
     link_mbps: float | None = Field(default=None, gt=0)
     cross_traffic: float | None = Field(default=None, gt=0, lt=1)
+    what_if: str | None = Field(default=None, pattern=WHAT_IF)
 
     @model_validator(mode="after")
     def _parts_agree(self) -> "Scenario":
@@ -371,6 +377,7 @@ class Scenario(SparseRecord):
             strategy.order if strategy.order != "framework" else "",
             servers,
             f"W={strategy.workers}{self._kinds}",
+            self.what_if or "",
         )
         return ", ".join(filter(None, parts))
 

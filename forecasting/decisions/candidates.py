@@ -216,6 +216,8 @@ def candidate_of(
     if strategy.casts_once:
         label += f" {strategy.kind}" if strategy.kind != "all_reduce" else ""
         label += f", {strategy.layout}" if strategy.layout else ""
+    if scenario.what_if is not None:
+        label += f", {scenario.what_if}"
     if question.layouts:
         accumulate = scenario.workload.accumulate
         label += f", {accumulate} passes" if accumulate > 1 else ""
@@ -233,7 +235,9 @@ def candidate_of(
         usd_per_hour=hourly,
         train_s=train_s(scenario, forecast.metric.name, forecast.value, question.samples),
         expected=expected_duration(
-            question.overheads, prices.preemptions_per_hour(scenario, market)
+            question.overheads,
+            prices.preemptions_per_hour(scenario, market),
+            is_lost=scenario.what_if == "lost-node",
         ),
         ratios=ratios,
         step_samples=examples_per_step(scenario),

@@ -48,6 +48,7 @@ def layout_curves(
             "framework": "pytorch",
             "image_size": known.image_size,
             "link_mbps": question.link_mbps,
+            "what_if": question.what_if,
             "worker": node_type,
             "devices_per_node": question.devices_of(node_type),
         }

@@ -21,7 +21,7 @@ from profilers.clusters.node_types import gpus
 from profilers.record_file import fault
 from studies.curve import Curve
 from warehouse.fields import Compiled, Optimizer, Passes, Precision, Words
-from warehouse.records import Backend, BadInput, MemoryFormat, Record, Scenario
+from warehouse.records import WHAT_IF, Backend, BadInput, MemoryFormat, Record, Scenario
 
 MICRO_BATCHES = (1, 2, 4)
 """Samples of a pass of each layout that is looked at."""
@@ -29,7 +29,7 @@ _RECIPE = (
     *("precision", "optimizer", "accumulate", "memory_format", "compiled"),
     "sequence_length",
 )
-_LATER = (*_RECIPE, "all_gpus", "layouts")
+_LATER = (*_RECIPE, "all_gpus", "layouts", "what_if")
 """Fields that questions have not always had."""
 
 
@@ -54,6 +54,7 @@ class JobQuestion(Record):
         precision: it and the four below say how PyTorch trains, as in `TrainingWorkload`.
         sequence_length: words of a sample of text.
         all_gpus: every worker trains on all GPUs that its node type has.
+        what_if: what befalls one node, GPU or link, as in `Scenario`.
         layouts: GPUs divide the network in whichever way is fastest; needs a global batch.
     """
 
@@ -82,6 +83,7 @@ class JobQuestion(Record):
     sequence_length: Words | None = None
     all_gpus: bool = False
     layouts: bool = False
+    what_if: str | None = Field(default=None, pattern=WHAT_IF)
 
     @model_validator(mode="after")
     def _layouts_divide_a_batch(self) -> Self:
@@ -204,6 +206,7 @@ def _fields(
         # Of nodes with GPUs the catalogue knows how fast their network is.
         "link_mbps": question.link_mbps if gpus(node_type) else known.link_mbps,
         **question.recipe,
+        "what_if": question.what_if,
     }
     each = question.devices_of(node_type)
     # Of a whole node with one GPU `_alone` is the one way to train.

@@ -6,7 +6,7 @@ Future Generation Computer Systems 22 (2006) 303-312: the expected time of a job
 the optimum checkpoint interval", Communications of the ACM 17 (1974) 530-531).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import exp, log, sqrt
 from statistics import NormalDist
@@ -71,17 +71,32 @@ class ExpectedDuration:
         return self.fixed_s + self.factor * train_s
 
 
-def expected_duration(overheads: Overheads, preemptions_per_hour: float) -> ExpectedDuration:
+def expected_duration(
+    overheads: Overheads, preemptions_per_hour: float, *, is_lost: bool = False
+) -> ExpectedDuration:
     """Return what a job takes beside training.
 
     Args:
         overheads: of every job.
         preemptions_per_hour: how often any of its nodes is taken away, which stops all of them; 0
             of nodes bought on demand.
+        is_lost: one of them is, halfway, beside that: the others start again, and train again what
+            half of the time between checkpoints trained, or half of all where there are none.
 
     Raises:
         BadInput: that is so often that the job would never end.
     """
+    usual = _usual_duration(overheads, preemptions_per_hour)
+    if not is_lost:
+        return usual
+    every_s = usual.checkpoint_every_s
+    fixed_s = usual.fixed_s + overheads.launch_s + overheads.load_s
+    if every_s is None:
+        return replace(usual, fixed_s=fixed_s, factor=usual.factor + 0.5)
+    return replace(usual, fixed_s=fixed_s + overheads.checkpoint_s + every_s / 2)
+
+
+def _usual_duration(overheads: Overheads, preemptions_per_hour: float) -> ExpectedDuration:
     fixed_s = overheads.launch_s + overheads.load_s
     rate_per_s = preemptions_per_hour / 3600
     write_s, every_s = overheads.checkpoint_s, overheads.checkpoint_every_s

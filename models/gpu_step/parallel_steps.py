@@ -124,15 +124,15 @@ class AloneStep:
         """Return the share of the GPU's time of operators whose kind was timed on a device."""
         return sum(each.share for each in self.timed_on if each.device == device.name)
 
-    def of_passes(self, passes: int, known: int) -> "AloneStep":
-        """Return the step of so many passes, from that of `known` ones."""
-        if passes == known:
+    def of_passes(self, passes: float, known: int, more_us: float = 0.0) -> "AloneStep":
+        """Return the step of so many passes, from that of `known` ones, which take `more_us`."""
+        if passes == known and not more_us:
             return self
         ratio, optimizer_us = passes / known, 1e6 * self.optimizer_s
         step = replace(
             self.step,
-            step_us=(self.step.step_us - optimizer_us) * ratio + optimizer_us,
-            gpu_us=(self.step.gpu_us - self.optimizer_us) * ratio + self.optimizer_us,
+            step_us=(self.step.step_us + more_us - optimizer_us) * ratio + optimizer_us,
+            gpu_us=(self.step.gpu_us + more_us - self.optimizer_us) * ratio + self.optimizer_us,
             host_us=self.step.host_us * ratio,
         )
         return replace(self, step=step)

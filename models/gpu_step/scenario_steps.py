@@ -17,6 +17,7 @@ from models.gpu_step.collectives import Topology
 from models.gpu_step.columns import Vector
 from models.gpu_step.dataflow import breaking_calls
 from models.gpu_step.device import Device, boards, device_of_node
+from models.gpu_step.faults import Fault, without_node
 from models.gpu_step.fusion import compiled
 from models.gpu_step.host_time import HostClasses
 from models.gpu_step.judged_steps import simulated
@@ -89,21 +90,37 @@ class StepForecaster:
             of_one = self.alone(scenario)
             step_s = of_one.step.step_us * 1e-6
             return StepForecast(of_one.step, of_one.unknown_share, step_s, of_one.optimizer_us)
-        links = _topology(scenario, parallel.own_bps)
-        return self._of_layout(scenario, layout_of(scenario), links, parallel)
+        layout, fault = layout_of(scenario), Fault.of(scenario.what_if)
+        links = fault.links(_topology(scenario, parallel.own_bps))
+        if fault != Fault() and links.ranks == 1:
+            raise NotCovered(f"{scenario.what_if}: of several GPUs; one is all there is")
+        usual = self._of_layout(scenario, layout, links, parallel)
+        if not fault.is_lost:
+            return usual
+        left, links_left = without_node(layout, links)
+        longer = layout.replicas / left.replicas
+        after = self._of_layout(scenario, left, links_left, parallel, longer)
+        return replace(after, step_s=(usual.step_s + after.step_s) / 2)
 
     def _of_layout(
-        self, scenario: Scenario, layout: Layout, links: Topology, parallel: Parallel
+        self,
+        scenario: Scenario,
+        layout: Layout,
+        links: Topology,
+        parallel: Parallel,
+        longer: float = 1.0,
     ) -> StepForecast:
+        """Return the step of a layout, with passes so many times as long."""
         of_one, strategy = self.alone(scenario), scenario.strategy
         whole = of_one
         if layout.stages > 1:
             one = strategy.model_copy(update={"pipeline_parallel": 1, "virtual_stages": 1})
             whole = self.alone(scenario.model_copy(update={"strategy": one}))
-        passes = scenario.workload.accumulate
+        known = scenario.workload.accumulate
+        more_us = Fault.of(scenario.what_if).longer_us(of_one)
         return together(
-            of_one.of_passes(layout.micro_batches, passes),
-            whole.of_passes(layout.micro_batches, passes),
+            of_one.of_passes(longer * layout.micro_batches, known, more_us),
+            whole.of_passes(longer * layout.micro_batches, known, more_us),
             trace_of(scenario),
             _blocks(key_of(scenario)) if layout.is_divided else None,
             layout,
@@ -123,6 +140,7 @@ class StepForecaster:
         if not memory_in(layout, scenario).fits(gpu_of(scenario)):
             return None
         links = replace(_topology(scenario, self._parallel.own_bps), nodes=nodes)
+        links = Fault.of(scenario.what_if).links(links)
         return self._of_layout(scenario, layout, links, self._parallel).step_s
 
     def alone(self, scenario: Scenario) -> AloneStep:

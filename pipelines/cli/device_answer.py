@@ -326,7 +326,8 @@ def _workload(forecast: ScenarioForecast) -> str:
     """Return what a table is about: rows tell nodes, so replicas and single devices share one."""
     strategy = forecast.scenario.strategy
     kind = strategy.kind if strategy.kind not in ("all_reduce", "single") else ""
-    return ", ".join(filter(None, (forecast.scenario.workload.label, kind, strategy.layout)))
+    words = forecast.scenario.workload.label, kind, strategy.layout, forecast.scenario.what_if
+    return ", ".join(filter(None, words))
 
 
 def _nodes(forecast: ScenarioForecast) -> str:

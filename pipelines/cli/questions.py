@@ -84,6 +84,8 @@ def forecast(
             templates = of_options(training) if file is None else of_file(file, training)
             curves = curves_of(templates, file)
             warehouse = history or _history(dry_run=options.dry_run)
+    if options.what_if is not None:
+        curves = [*(curve.model_copy(update={"what_if": None}) for curve in curves), *curves]
     _check_devices(curves)
     text = options.calibrate
     answer = predict_corrected(

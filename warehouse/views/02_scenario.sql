@@ -151,7 +151,8 @@ flat AS (
             '[{"role": "VARCHAR", "node_type": "VARCHAR", "count": "INTEGER", "batch_size": "INTEGER"}]'
         ) AS nodes,
         (canonical ->> '$.link_mbps')::DOUBLE AS link_mbps,
-        (canonical ->> '$.cross_traffic')::DOUBLE AS cross_traffic
+        (canonical ->> '$.cross_traffic')::DOUBLE AS cross_traffic,
+        canonical ->> '$.what_if' AS what_if
     FROM known
 ),
 counted AS (
@@ -203,7 +204,8 @@ SELECT
         format(
             '{}{}', CASE WHEN strategy = 'single' THEN strategy ELSE format('W={}', workers) END,
             CASE WHEN types > 1 OR servers = 0 THEN format(' ({})', mix) ELSE '' END
-        )
+        ),
+        what_if
     ) AS label
 FROM flat LEFT JOIN typed USING (scenario_id);
 COMMENT ON VIEW report.scenario IS 'Scenarios of all landed runs, one row each, their canonical JSON in columns';

@@ -1,0 +1,53 @@
+"""A slow GPU, a slow link and a lost node, in closed form."""
+
+import pytest
+
+from models.choice.overheads import Overheads, expected_duration
+from models.gpu_step.collectives import Topology
+from models.gpu_step.faults import Fault, without_node
+from models.gpu_step.layout import Layout
+from models.gpu_step.parallel_steps import AloneStep
+from models.gpu_step.queues import Step
+from models.system import NotCovered
+
+LINKS = Topology(8, 1000, 300e9, 400e9)
+
+
+def alone(step_us: float, host_us: float, gpu_us: float) -> AloneStep:
+    return AloneStep(Step(step_us, host_us, gpu_us), 0.0, 0.0, 0.0, (), ())
+
+
+def test_all_wait_for_a_slower_gpu_unless_they_wait_for_their_hosts() -> None:
+    fault = Fault.of("slow-gpu=0.8")
+    assert fault.longer_us(alone(100.0, 20.0, 100.0)) == 25.0
+    assert fault.longer_us(alone(103.0, 20.0, 100.0)) == 25.0  # waits stay as they are
+    assert fault.longer_us(alone(100.0, 100.0, 90.0)) == pytest.approx(12.5)
+    assert fault.longer_us(alone(100.0, 100.0, 70.0)) == 0.0
+    assert Fault.of(None).longer_us(alone(100.0, 20.0, 100.0)) == 0.0
+    slower = alone(100.0, 20.0, 100.0).of_passes(4, 2, 25.0)
+    assert (slower.step.step_us, slower.step.gpu_us) == (250.0, 250.0)
+
+
+def test_a_slow_link_is_of_the_network_where_there_is_one() -> None:
+    fault = Fault.of("slow-link=.5")
+    assert fault.links(LINKS).network_bps == 200e9
+    assert fault.links(LINKS).link_bps == 300e9
+    assert fault.links(Topology(8, 1, 300e9, 400e9)).link_bps == 150e9
+
+
+def test_those_that_are_left_are_whole_replicas() -> None:
+    layout, links = without_node(Layout(replicas=8000, shards=8000, zero=3), LINKS)
+    assert (layout.replicas, layout.shards, links.nodes) == (7992, 7992, 999)
+    # Replicas of 32 GPUs: of 7,992 that are left, 24 have nothing to do.
+    layout, _ = without_node(Layout(8, 4, replicas=250, shards=8), LINKS)
+    assert (layout.replicas, layout.shards) == (249, 8)
+    with pytest.raises(NotCovered, match="hold no 16 GPUs of a replica"):
+        without_node(Layout(8, 2), Topology(8, 2, 300e9, 400e9))
+
+
+def test_a_job_that_loses_a_node_starts_again_from_its_last_checkpoint() -> None:
+    saved = Overheads(launch_s=100.0, load_s=10.0, checkpoint_s=5.0, checkpoint_every_s=600.0)
+    usual, lost = (expected_duration(saved, 0.0, is_lost=is_lost) for is_lost in (False, True))
+    assert lost.time_s(1e4) - usual.time_s(1e4) == pytest.approx(100 + 10 + 5 + 300)
+    unsaved = expected_duration(Overheads(launch_s=100.0), 0.0, is_lost=True)
+    assert unsaved.time_s(1e4) == pytest.approx(200 + 1.5e4)
