@@ -268,21 +268,29 @@ def _passes(by_device: Forecasts, by_model: Forecasts) -> Iterator[Figure]:
     for what, forecasts, goal in (("device", by_device, "12 %"), ("model", by_model, "8 %")):
         for mode, words in (("inf", "inference"), ("train", "training on V100")):
             of_mode = [(passes, us) for passes, us in forecasts if passes.mode == mode]
-            rows = [
-                (us / passes.passes_us - 1, published_us / passes.passes_us - 1)
-                for passes, us in of_mode
-                if (published_us := passes.published_us.get("neusight"))
-            ]
-            published = ""
-            if rows:
-                nearer = sum(abs(error) < abs(published_error) for error, published_error in rows)
-                published_percent = mean(error for _, error in rows)
-                published = (
-                    f", NeuSight's own {published_percent:.1f} % (n = {len(rows)}; "
-                    f"ours is nearer in {nearer} rows)"
-                )
+            published = "".join(_published(of_mode, name) for name in _PUBLISHED)
             judged = f"neusight, each {what} left out: {words}"
             yield beside_roofline(judged, of_mode, goal, published)
+
+
+_PUBLISHED = {"neusight": "NeuSight's own", "habitat": "Habitat", "roofline": "its roofline"}
+"""Forecasts that NeuSight's authors published of the same steps."""
+
+
+def _published(of_mode: Forecasts, name: str) -> str:
+    """Return how wrong published forecasts are of the same rows, and how often ours are nearer."""
+    rows = [
+        (us / passes.passes_us - 1, published_us / passes.passes_us - 1)
+        for passes, us in of_mode
+        if (published_us := passes.published_us.get(name))
+    ]
+    if not rows:
+        return ""
+    nearer = sum(abs(error) < abs(published_error) for error, published_error in rows)
+    return (
+        f", {_PUBLISHED[name]} {mean(error for _, error in rows):.1f} % (n = {len(rows)}; "
+        f"ours is nearer in {nearer} rows)"
+    )
 
 
 def _speedups(speedups: Sequence[Speedup], times: GpuTime) -> Iterator[Figure]:

@@ -171,6 +171,7 @@ class GpuStepModel:
         if computed_in not in HALF and load.precision not in HALF:
             computed_in = load.precision  # TF32 of convolutions is no type of theirs
         of_scaling = None if where is None else self._parallel.past[where]
+        own_links = self._parallel.own_sources.get(node_type_of(scenario), ())
         return {
             "device": device.name,
             "binds": forecast.binds,
@@ -211,7 +212,7 @@ class GpuStepModel:
             "rests_on": "public" if self._rests_on_itself(scenario) else "data sheet",
             "own_traces": list(self._traces.get(device.name, ())),
             "own_share": self._own_share(scenario),
-            "own_clusters": self._own_clusters(scenario),
+            "own_clusters": list(own_links) if where else [],
             "timed_on": [dict(vars(each)) for each in self.steps.alone(scenario).timed_on],
             "past_error_percent": past.percent,
             "past_n": past.n,
@@ -287,11 +288,6 @@ class GpuStepModel:
     def _rests_on_itself(self, scenario: Scenario) -> bool:
         """Tell whether operators like a step's were timed on its GPU, for most of their time."""
         return self.steps.alone(scenario).timed_share(gpu_of(scenario)) >= _MOSTLY
-
-    def _own_clusters(self, scenario: Scenario) -> Sequence[str]:
-        if ranks_of(scenario) == 1:
-            return []
-        return list(self._parallel.own_sources.get(node_type_of(scenario), ()))
 
     def _own_share(self, scenario: Scenario) -> float:
         """Return the share of the GPU's time of operators whose kind is in an own trace on it."""
