@@ -1,12 +1,11 @@
 """Times of collective operations among GPUs, by size and topology: Srift's bandwidth, of NCCL.
 
 Srift (section 4.2) asks a learned model for the bandwidth of a buffer's size on so many workers.
-Here a closed form comes first: latencies of NCCL, and bytes over rated links. Within a node they go
-around a ring. Between nodes they cross the network as fast as a tree needs that has each node once
-(RDMA), or a ring of all GPUs (sockets), while nodes reduce within. What that leaves of the
-logarithms of measured times is a Gaussian process: operations are alike as far as their sizes,
-numbers of GPUs, rated bandwidths, collectives and clusters are. So what one cluster's log tells of
-it counts for its other sizes, numbers of nodes and collectives, and little for other clusters.
+Here a closed form comes first: latencies of NCCL, and bytes over rated links, around a ring of all
+GPUs, while nodes reduce within. What that leaves of the logarithms of measured times is a Gaussian
+process: operations are alike as far as their sizes, numbers of GPUs, rated bandwidths, collectives
+and clusters are. So what one cluster's log tells of it counts for its other sizes, numbers of nodes
+and collectives, and little for other clusters.
 
 Sources: Srift, section 4.2; NCCL 2.29, src/graph/tuning.cc (latencies); Rasmussen and Williams,
 Gaussian Processes for Machine Learning, equations 2.25 and 2.26.
@@ -32,13 +31,13 @@ _LEVEL_S = 30e-6
 _LINK_SLOWNESS = 1.3
 """How many times as long bytes take on links of a node as rated; on networks as rated."""
 _SOCKETS_BPS = 12.5e9
-"""A network below 100 Gb/s is crossed by sockets: all GPUs are one ring."""
+"""A network below 100 Gb/s is crossed by sockets."""
 _NVLINK_BPS = 64e9
 """PCIe has less."""
 _BESIDE = 1.3
 """Nodes reduce within partly beside the network: norm in which both times add up (1: no part)."""
 _OCTAVES, _MANY_OCTAVES = 2.5, 6.0
-_OF_DEVICES, _OF_NODES = 1.5, 3.0
+_OF_DEVICES, _OF_NODES = 1.5, 6.0
 _OF_LINKS, _OF_NETWORKS = 0.45, 2.2
 """How many doublings of sizes, GPUs, nodes and rated bandwidths make a difference."""
 _ALIKE = {False: 0.3, True: 0.03}
@@ -247,7 +246,7 @@ def _across_s(operations: pl.DataFrame, within: _Left) -> Vector:
     )
     alone = operations.with_columns(nodes=pl.lit(1, pl.Int64))
     within_s = np.where(devices > 1, _ring_s(alone) * np.exp(within.of(alone)[0]), 0.0)
-    ring = np.where(network_bps < _SOCKETS_BPS, devices * nodes, nodes)
+    ring = devices * nodes
     # Of other collectives, GPUs of a node send the network parts of one buffer, not one each.
     buffers = np.where((operations["collective"] == "all_to_all").to_numpy(), devices, 1)
     network_s = _ways(operations) * (ring - 1) / ring * buffers * size_bytes / network_bps

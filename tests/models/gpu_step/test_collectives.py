@@ -33,10 +33,10 @@ def timed(slower: float, topology: Topology, cluster: str = "ours p9") -> pl.Dat
 def test_large_messages_cost_their_bytes_over_links_or_the_network() -> None:
     (within,) = seconds(USUAL, NODE, 1e11)
     assert within == pytest.approx(1.3 * 2 * 7 / 8 * 1e11 / 300e9, rel=0.01)
-    # RDMA crosses the network once for each node: one GPU of a node has nothing to do within.
+    # One GPU of a node has nothing to do within.
     (across,) = seconds(USUAL, Topology(1, 4, 300e9, 50e9), 1e11)
     assert across == pytest.approx(2 * 3 / 4 * 1e11 / 50e9, rel=0.01)
-    # Sockets have one ring of all GPUs: slow networks leave the links of nodes idle.
+    # The ring is of all GPUs: slow networks leave the links of nodes idle.
     (sockets,) = seconds(USUAL, Topology(8, 4, 300e9, 1e9), 1e11)
     assert sockets == pytest.approx(2 * 31 / 32 * 1e11 / 1e9, rel=0.01)
 

@@ -115,7 +115,7 @@ def test_a_forecast_of_several_nodes_rests_on_the_log_of_their_type(fitted: GpuS
 
 
 def test_exchanges_that_nobody_timed_make_an_interval_wide(fitted: GpuStepModel) -> None:
-    forecaster = fitted._steps  # noqa: SLF001
+    forecaster = fitted.steps
     known, unknown = (
         forecaster.slower(case).step_s / forecaster.step(case).step_s
         for case in (nodes("p5.48xlarge", 8), nodes("p4d.24xlarge", 8))
