@@ -1,7 +1,7 @@
-"""Sweeps on Dagster: steps that each forecast some parts, as many at a time as there are cores.
+"""Sweeps on Dagster: steps that each forecast some parts, on this machine or on a Ray cluster.
 
-Steps share nothing but the folder of the sweep. They are forks of a server that has imported this
-module, once for all of them.
+Steps share nothing but the folder of the sweep, which every node that executes one has to see. On
+this machine they are forks of a server that has imported this module, once for all of them.
 """
 
 import gc
@@ -13,6 +13,7 @@ from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from threading import Thread
+from typing import Literal
 
 import polars as pl
 from dagster import (
@@ -22,6 +23,7 @@ from dagster import (
     DagsterEventType,
     DagsterExecutionInterruptedError,
     DagsterInstance,
+    ExecutorDefinition,
     JobDefinition,
     MetadataValue,
     build_reconstructable_job,
@@ -34,8 +36,9 @@ from dagster import (
 from assets.resources import OWNER_TAG, owner_tag
 from forecasting.sweep import SweepFolder, forecast_part
 from warehouse.home import home
-from warehouse.records import StepcastError
+from warehouse.records import BadInput, StepcastError
 
+Engine = Literal["processes", "ray"]
 STEP_PARTS = 12
 """Parts of a step at most: with a step ends what it keeps in memory of networks."""
 
@@ -51,9 +54,8 @@ class StepConfig(Config):
 @op
 def forecasts(config: StepConfig) -> None:
     """Forecast some parts, one after the other."""
-    command = multiprocessing.parent_process()
-    assert command is not None
-    Thread(target=_end_with, args=(command,), daemon=True).start()
+    if (command := multiprocessing.parent_process()) is not None:  # not on Ray
+        Thread(target=_end_with, args=(command,), daemon=True).start()
     os.environ["STEPCAST_HOME"] = config.home
     gc.freeze()  # what was imported is no garbage, and stays shared with other steps
     gc.set_threshold(100_000)
@@ -74,20 +76,35 @@ def start_step_server() -> None:
     forkserver.ensure_running()
 
 
-def sweep_job(steps: int) -> JobDefinition:
-    """Return the job of a number of steps; how each is named: `step_name`."""
+def sweep_job(engine: Engine, steps: int) -> JobDefinition:
+    """Return the job of a number of steps; how each is named: `step_name`.
+
+    Raises:
+        BadInput: the extra of the engine is not installed.
+    """
 
     @graph(name="sweep")
     def sweep() -> None:
         for step in range(steps):
             forecasts.alias(step_name(step))()
 
-    return sweep.to_job(executor_def=multiprocess_executor)
+    executor = multiprocess_executor if engine == "processes" else _ray_executor()
+    return sweep.to_job(executor_def=executor)
 
 
 def step_name(step: int) -> str:
     """Return how a step is called, from 0."""
     return f"forecasts_{step}"
+
+
+def _ray_executor() -> ExecutorDefinition:
+    try:
+        from dagster_ray import ray_executor
+    except ModuleNotFoundError:
+        raise BadInput(
+            "--ray-address: Ray is not installed; `pip install 'stepcast[ray]'` brings it"
+        ) from None
+    return ray_executor
 
 
 def divide(parts: Sequence[int], workers: int) -> list[list[int]]:
@@ -98,21 +115,37 @@ def divide(parts: Sequence[int], workers: int) -> list[list[int]]:
     return [list(parts[start:stop]) for start, stop in pairwise(bounds)]
 
 
-def execute_sweep(instance: DagsterInstance, folder: SweepFolder, workers: int) -> None:
+def execute_sweep(
+    instance: DagsterInstance,
+    folder: SweepFolder,
+    engine: Engine = "processes",
+    *,
+    workers: int,
+    address: str | None = None,
+) -> None:
     """Forecast the parts of a sweep that are missing.
 
     Args:
         instance: where the history of runs is.
         folder: of the sweep.
+        engine: which executor of Dagster.
         workers: steps at a time.
+        address: of the dashboard of a Ray cluster.
 
     Raises:
+        BadInput: the engine is not there, or does not answer.
         KeyboardInterrupt: it was interrupted, and all steps are ended.
         StepcastError: a step failed; the message has its error.
     """
     shares = divide([part.number for part in folder.missing], workers)
-    start_step_server()
-    executor = {"max_concurrent": workers, "start_method": {"forkserver": {}}}
+    sweep_job(engine, len(shares))
+    executor: dict[str, object]
+    if engine == "processes":
+        start_step_server()
+        executor = {"max_concurrent": workers, "start_method": {"forkserver": {}}}
+    else:
+        passed = [f"{name}={os.environ[name]}" for name in _PASSED if name in os.environ]
+        executor = {"ray": {"address": address, "num_cpus": 1, "env_vars": passed}}
     of_all = {"home": str(home()), "folder": str(folder.path)}
     config = {
         "ops": {
@@ -125,7 +158,9 @@ def execute_sweep(instance: DagsterInstance, folder: SweepFolder, workers: int) 
     try:
         result = execute_job(
             build_reconstructable_job(
-                __name__, sweep_job.__name__, reconstructable_kwargs={"steps": len(shares)}
+                __name__,
+                sweep_job.__name__,
+                reconstructable_kwargs={"engine": engine, "steps": len(shares)},
             ),
             instance,
             config,
@@ -133,6 +168,10 @@ def execute_sweep(instance: DagsterInstance, folder: SweepFolder, workers: int) 
         )
     except DagsterExecutionInterruptedError:
         raise KeyboardInterrupt from None
+    except ConnectionError:
+        raise BadInput(
+            f"--ray-address {address}: no Ray cluster answers; `ray start --head` starts one"
+        ) from None
     if not result.success:
         kind, reason = _failure(instance, result.run_id)
         if kind == DagsterExecutionInterruptedError.__name__:
@@ -159,6 +198,9 @@ def _report_rows(instance: DagsterInstance, folder: SweepFolder) -> None:
             },
         )
     )
+
+
+_PASSED = ("STEPCAST_HOME", "DAGSTER_HOME")
 
 
 def _failure(instance: DagsterInstance, run_id: str) -> tuple[str | None, str]:

@@ -12,6 +12,7 @@ EXTRAS = {
     "botocore": "aws",
     "transformers": "huggingface",
     "dagster_postgres": "services",
+    "dagster_ray": "ray",
 }
 """Modules, and the extra of each."""
 

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from forecasting.sweep import Models, SweepFolder
     from forecasting.sweep_file import SweepFile
     from networks.own_model import OwnModel
+    from pipelines.sweep import Engine
 
+_RAY_ADDRESS = "RAY_API_SERVER_ADDRESS"
 _LINE_S = 30.0
 _REASONS = 5
 _OPTION = re.compile(r"--([a-z][a-z-]*)")
@@ -30,6 +32,14 @@ _OPTION = re.compile(r"--([a-z][a-z-]*)")
 
 def sweep(
     file: Annotated[Path, typer.Argument(help="A sweep file: templates whose lists make grids.")],
+    ray_address: Annotated[
+        str | None,
+        typer.Option(
+            help="Dashboard of a Ray cluster, http://HOST:8265, whose jobs make the parts; else "
+            "processes of this machine do.",
+            envvar=_RAY_ADDRESS,
+        ),
+    ] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Steps at a time; as many as cores, if not given.")
     ] = None,
@@ -45,6 +55,8 @@ def sweep(
     the extra `dagster` parts are forecast one after the other, in this process.
 
     Example: stepcast sweep studies/sweeps/aws_gpus.yaml
+
+    Example: stepcast sweep studies/sweeps/aws_gpus.yaml --ray-address http://127.0.0.1:8265
     """
     from forecasting.sweep import begin, folder_of, forecast_part
     from forecasting.sweep_file import count_scenarios, read_sweep
@@ -52,7 +64,8 @@ def sweep(
     from pipelines.cli.errors import Interrupted
     from pipelines.cli.query import warehouse_here
 
-    on_dagster = has_extra("dagster")
+    engine: Engine = "processes" if ray_address is None else "ray"
+    on_dagster = engine == "ray" or has_extra("dagster")
     sweep_file = read_sweep(file)
     warehouse = warehouse_here()
     keep_beside(home())
@@ -60,7 +73,7 @@ def sweep(
     folder = folder_of(sweep_file, file, home(), models)
     folder.path.parent.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
-        if on_dagster and not folder.path.exists():
+        if engine == "processes" and on_dagster and not folder.path.exists():
             from pipelines.sweep import start_step_server
 
             start_step_server()  # imports while the sweep is begun
@@ -72,7 +85,7 @@ def sweep(
             with _progress(folder):
                 try:
                     if on_dagster:
-                        _execute(folder, workers)
+                        _execute(folder, engine, workers, ray_address)
                     else:
                         for part in folder.missing:
                             forecast_part(folder, part.number)
@@ -86,13 +99,15 @@ def sweep(
     _show(folder)
 
 
-def _execute(folder: "SweepFolder", workers: int | None) -> None:
+def _execute(
+    folder: "SweepFolder", engine: "Engine", workers: int | None, address: str | None
+) -> None:
     from pipelines import dagster_history
     from pipelines.sweep import execute_sweep
 
     workers = workers or len(os.sched_getaffinity(0))
     with dagster_history.instance(home(), of_steps=True) as instance:
-        execute_sweep(instance, folder, workers)
+        execute_sweep(instance, folder, engine, workers=workers, address=address)
 
 
 def _trace_models(sweep_file: "SweepFile", file: Path) -> "Models":
