@@ -1,4 +1,4 @@
-"""The page about GPUs is followed from nothing to prices; ten questions are asked after it."""
+"""The page about GPUs is followed from nothing to prices; fifteen questions are asked after it."""
 
 import json
 import re
@@ -80,7 +80,8 @@ def test_the_page_is_followed(folder: Path) -> None:
 def test_questions_have_the_answers_of_their_page(folder: Path) -> None:
     if not (folder / "home").exists():
         assert stepcast("load", str(CHECKOUT / "data" / "public")).code == 0
-    (folder / "config.json").write_text(*re.findall(r"echo '(\{.*?\})' > config.json", QUESTIONS))
+    for config, name in re.findall(r"echo '(\{.*?\})' > (\w+\.json)", QUESTIONS, re.DOTALL):
+        (folder / name).write_text(config)
     wrong = [title for title, holds in answered(QUESTIONS) if not holds]
     assert not wrong
 
@@ -91,7 +92,7 @@ Answers = Sequence[Mapping[str, Any]]
 def answered(page: str) -> Iterator[tuple[str, bool]]:
     """Yield each question of the page, and whether its answer is still what the page says."""
     sections = re.split(r"^## ", page, flags=re.MULTILINE)[1:]
-    assert len(sections) == len(CLAIMS) == 10
+    assert len(sections) == len(CLAIMS) == 15
     for section, claim in zip(sections, CLAIMS, strict=True):
         answers: list[Mapping[str, Any]] = []
         for (_, *words), _ in commands(section):
@@ -174,6 +175,30 @@ def accumulation(answers: Answers) -> bool:
     return 5 < 8 * one_pass["value"] / eight_passes["value"] < 8
 
 
+def four_strategies(answers: Answers) -> bool:
+    return [bool(each["detail"]["fits"]) for each in answers] == [False, False, True, True]
+
+
+def seventy_billion(answers: Answers) -> bool:
+    (answer,) = answers
+    label = answer["choice"]["nodes"]
+    return label.startswith("64 p5.48xlarge") and "tensor parallel" in label
+
+
+def adapters(answers: Answers) -> bool:
+    return all(each["detail"]["fits"] for each in answers)
+
+
+def shards_or_stages(answers: Answers) -> bool:
+    shards, stages = answers
+    return shards["low"] < stages["value"] < shards["high"] and shards["value"] < stages["value"]
+
+
+def three_days(answers: Answers) -> bool:
+    (answer,) = answers
+    return bool(answer["choice"]["nodes"].startswith("2 p5.48xlarge"))
+
+
 CLAIMS = (
     nano_gpt,
     second_machine,
@@ -185,4 +210,9 @@ CLAIMS = (
     room,
     half_precision,
     accumulation,
+    four_strategies,
+    seventy_billion,
+    adapters,
+    shards_or_stages,
+    three_days,
 )
