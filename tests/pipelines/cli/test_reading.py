@@ -100,10 +100,14 @@ def written_by_another(main: Path) -> Iterator[int]:
 
 
 def content(home: Path) -> dict[str, Any]:
-    """Return every file and folder of a home with its time of change and, of files, the bytes."""
+    """Return every file and folder of a home with its time of change and, of files, the bytes.
+
+    Without answers that it keeps: whoever asks first leaves one.
+    """
     return {
         str(path): (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else None)
         for path in [home, *home.rglob("*")]
+        if "answers" not in path.parts
     }
 
 
