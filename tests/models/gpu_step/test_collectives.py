@@ -11,7 +11,7 @@ from models.gpu_step.collectives import TIMED, Collective, Collectives, Topology
 
 USUAL = fit(pl.DataFrame(schema=TIMED))
 NODE = Topology(8, 1, 300e9, 50e9)
-SIZES = 4096.0 * 2.0 ** np.arange(0, 19)
+SIZES = np.array(4096.0 * 2.0 ** np.arange(19), dtype=np.float64)
 
 
 def seconds(
@@ -65,7 +65,11 @@ def test_one_gpu_exchanges_nothing_and_other_collectives_go_around_once() -> Non
 def test_a_cluster_is_found_again_at_other_sizes_nodes_and_collectives() -> None:
     known, unseen = Topology(4, 2, 300e9, 50e9), Topology(4, 4, 300e9, 50e9)
     fitted = fit(timed(2.0, known))
-    for topology, collective in ((known, "all_reduce"), (unseen, "all_gather")):
+    cases: tuple[tuple[Topology, Collective], ...] = (
+        (known, "all_reduce"),
+        (unseen, "all_gather"),
+    )
+    for topology, collective in cases:
         slower = (
             seconds(fitted, replace(topology, cluster="ours p9"), 3e7, collective=collective)[0]
             / seconds(USUAL, topology, 3e7, collective=collective)[0]

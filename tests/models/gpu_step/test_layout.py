@@ -139,9 +139,9 @@ def alone(step_us: float) -> AloneStep:
 def seconds(layout: Layout, stage_s: float, whole_s: float, network: Blocks | None) -> float:
     parallel = Parallel(Second(USUAL.within, USUAL.across), Interference(), {})
     micro_batches = layout.micro_batches
-    both = (alone(1e6 * micro_batches * each) for each in (stage_s, whole_s))
+    stage, whole = (alone(1e6 * micro_batches * each) for each in (stage_s, whole_s))
     trace = divided(transformer(), layout, blocks_of(transformer()))
-    return together(*both, trace, network, layout, "bfloat16", LINKS, parallel).step_s
+    return together(stage, whole, trace, network, layout, "bfloat16", LINKS, parallel).step_s
 
 
 @pytest.mark.parametrize("virtual_stages", [1, 2])
