@@ -3,8 +3,10 @@
 Child processes trace them (`networks.gpu_trace`); this module loads no framework.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any, Literal, NamedTuple, Self
 
@@ -113,6 +115,16 @@ class GpuStep:
     frozen: tuple[Tensor, ...] = ()
     kept: "GpuStep | None" = None
     flow: DataFlow | None = None
+
+    @cached_property
+    def trained_counts(self) -> Mapping[Tensor, int]:
+        """How many of `parameters` are alike."""
+        return Counter(self.parameters)
+
+    @cached_property
+    def frozen_counts(self) -> Mapping[Tensor, int]:
+        """How many of `frozen` are alike."""
+        return Counter(self.frozen)
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:

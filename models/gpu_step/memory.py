@@ -95,6 +95,7 @@ def peak_memory(
     distributed: bool = False,
     shards: int = 1,
     zero: int = 3,
+    activation_bytes: int | None = None,
 ) -> Memory:
     """Return the most memory of a step.
 
@@ -107,19 +108,24 @@ def peak_memory(
         shards: of FullyShardedDataParallel, one on each GPU; units of layers are whole besides.
         zero: what is divided: ZeRO's stage. Below 3, half precision is of copies of parameters and
             their gradients (Rajbhandari et al., SC 2020, section 3.1: 16 bytes each with Adam).
+        activation_bytes: in place of those of the step.
     """
     parameters, frozen = (
-        sum(rounded(tensor.bytes) for tensor in held) for held in (step.parameters, step.frozen)
+        sum(many * rounded(tensor.bytes) for tensor, many in held.items())
+        for held in (step.trained_counts, step.frozen_counts)
     )
-    state = sum(_state_bytes(optimizer, tensor) for tensor in step.parameters)
+    state = sum(
+        many * _state_bytes(optimizer, tensor) for tensor, many in step.trained_counts.items()
+    )
     state += parameters * distributed
     of_optimizer = frozen + parameters * (2 + _TEMPORARY_COPIES.get(optimizer, 0)) + state
-    activations = step.activation_bytes
+    activations = step.activation_bytes if activation_bytes is None else activation_bytes
     if zero < 3:
-        weights, gradients = (
-            sum(rounded(_as_computed(tensor, precision).bytes) for tensor in held)
-            for held in ((*step.parameters, *step.frozen), step.parameters)
+        gradients, others = (
+            sum(many * rounded(_as_computed(tensor, precision).bytes) for tensor, many in held)
+            for held in (step.trained_counts.items(), step.frozen_counts.items())
         )
+        weights = gradients + others
         of_step = state + (parameters if gradients < parameters else 0)
         standing = weights + gradients // (shards if zero > 1 else 1) + of_step // shards
         temporary = _TEMPORARY_COPIES.get(optimizer, 0) * parameters // shards

@@ -395,11 +395,12 @@ def memory_in(layout: Layout, scenario: Scenario, trace: GpuStep | None = None) 
     """Return the same of another layout, of as many tensor ranks and stages."""
     load, kind = scenario.workload, scenario.strategy.kind
     step = trace or trace_of(scenario)
+    activation_bytes = None
     if layout.is_divided:
         whole = traced(key_of(scenario))
         keeps = step.kept is None and whole.kept is not None
         network = blocks_of(whole.kept) if keeps and whole.kept else _blocks(key_of(scenario))
-        step = replace(step, activation_bytes=layout.activation_bytes(network))
+        activation_bytes = layout.activation_bytes(network)
     return peak_memory(
         step,
         load.optimizer,
@@ -408,6 +409,7 @@ def memory_in(layout: Layout, scenario: Scenario, trace: GpuStep | None = None) 
         distributed=kind == "all_reduce" and not layout.is_divided,
         shards=layout.shards,
         zero=layout.zero if layout.is_divided or layout.zero else 3,
+        activation_bytes=activation_bytes,
     )
 
 
