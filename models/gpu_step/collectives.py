@@ -62,6 +62,8 @@ _ASKED = {
     "network_bps": pl.Float64,
     "size_bytes": pl.Float64,
 }
+Operations = Mapping[str, Any]
+"""Columns of `_ASKED` as arrays, and `source`, the first word of `cluster`."""
 TIMED = _ASKED | {"seconds": pl.Float64}
 """Columns of timed operations: of which cluster (who timed it, then what), and how long."""
 
@@ -92,6 +94,11 @@ class Topology:
         """All GPUs."""
         return self.devices * self.nodes
 
+    @property
+    def source(self) -> str:
+        """Who timed its cluster."""
+        return self.cluster.partition(" ")[0]
+
 
 @dataclass(frozen=True)
 class _Left:
@@ -104,32 +111,41 @@ class _Left:
     left: Vector
     is_across: bool
 
-    def of(self, asked: pl.DataFrame) -> tuple[Vector, Vector]:
-        """Return what is left of others: its mean, and its standard deviation."""
+    def of(self, asked: Operations, deviations: float = 0.0) -> Vector:
+        """Return what is left of others, so many standard deviations above its mean."""
         differs = self._differs(asked)
         prior = 5 * _ALIKE[self.is_across] + _BOTH + 2 * differs**2
         if not len(self.left):
-            return np.zeros(len(prior)), np.sqrt(prior)
-        shared = self._covariance(asked, self.timed)
+            return deviations * np.sqrt(prior)
+        shared = self._covariance(asked, self._operations)
         lower, weights = self._solved
+        mean: Vector = shared @ weights
+        if not deviations:
+            return mean
         known = scipy.linalg.solve_triangular(lower, shared.T, lower=True)
-        return shared @ weights, np.sqrt(np.maximum(prior - (known**2).sum(axis=0), 0.0))
+        unknown: Vector = np.sqrt(np.maximum(prior - (known**2).sum(axis=0), 0.0))
+        return mean + deviations * unknown
+
+    @cached_property
+    def _operations(self) -> Operations:
+        return _columns(self.timed)
 
     @cached_property
     def _solved(self) -> tuple[Vector, Vector]:
-        covariance = self._covariance(self.timed, self.timed) + _NOISE * np.eye(len(self.left))
+        both = self._operations
+        covariance = self._covariance(both, both) + _NOISE * np.eye(len(self.left))
         lower = np.linalg.cholesky(covariance).astype(np.float64)
         weights: Vector = scipy.linalg.cho_solve((lower, True), self.left)
         return lower, weights
 
-    def _differs(self, operations: pl.DataFrame) -> Vector:
+    def _differs(self, operations: Operations) -> Vector:
         """Return how far clusters differ in operations of such sizes."""
         small, large = _CLUSTERS[self.is_across]
         grown = (_log2(operations, "size_bytes") - _SMALL) / (_LARGE - _SMALL)
         differs: Vector = small + (large - small) * np.clip(grown, 0.0, 1.0)
         return differs
 
-    def _covariance(self, some: pl.DataFrame, others: pl.DataFrame) -> Vector:
+    def _covariance(self, some: Operations, others: Operations) -> Vector:
         """Return [some, others]."""
 
         def near(name: str, scale: float) -> Vector:
@@ -138,11 +154,7 @@ class _Left:
             return alike
 
         def same(name: str) -> Vector:
-            values, other_values = (
-                each["cluster"].str.split(" ").list.first() if name == "source" else each[name]
-                for each in (some, others)
-            )
-            alike: Vector = 1.0 * (values.to_numpy()[:, None] == other_values.to_numpy())
+            alike: Vector = 1.0 * (some[name][:, None] == others[name])
             return alike
 
         topology = near("devices", _OF_DEVICES) * near("nodes", _OF_NODES)
@@ -187,13 +199,15 @@ class Collectives:
         return self._asked[key]
 
     def _seconds(self, collective: Collective, sizes_bytes: Vector, topology: Topology) -> Vector:
-        alike = vars(topology) | {"collective": collective}
-        asked = pl.DataFrame({"size_bytes": sizes_bytes} | alike).select(*_ASKED)
+        alike = vars(topology) | {"collective": collective, "source": topology.source}
+        asked = {name: np.full(len(sizes_bytes), value) for name, value in alike.items()}
+        asked["size_bytes"] = sizes_bytes
         if topology.nodes == 1:
-            closed_s, (left, unknown) = _ring_s(asked), self.within.of(asked)
+            closed_s, left = _ring_s(asked), self.within.of(asked, self.deviations)
         else:
-            closed_s, (left, unknown) = _across_s(asked, self.within), self.across.of(asked)
-        seconds: Vector = closed_s * np.exp(left + self.deviations * unknown)
+            closed_s = _across_s(asked, self.within)
+            left = self.across.of(asked, self.deviations)
+        seconds: Vector = closed_s * np.exp(left)
         return seconds
 
     def fields(self) -> dict[str, Any]:
@@ -221,8 +235,17 @@ def fit(rows: pl.DataFrame) -> Collectives:
     """Return what `TIMED` operations tell; `size_bytes` are those of the whole buffer."""
     is_across = pl.col("nodes") > 1
     inside, outside = rows.filter(~is_across), rows.filter(is_across)
-    within = _left(inside, _ring_s(inside), is_across=False)
-    return Collectives(within, _left(outside, _across_s(outside, within), is_across=True))
+    within = _left(inside, _ring_s(_columns(inside)), is_across=False)
+    across_s = _across_s(_columns(outside), within)
+    return Collectives(within, _left(outside, across_s, is_across=True))
+
+
+def _columns(operations: pl.DataFrame) -> Operations:
+    source = pl.col("cluster").str.split(" ").list.first()
+    return {
+        column.name: column.to_numpy().astype(str if column.dtype == pl.String else float)
+        for column in operations.select(*_ASKED, source=source)
+    }
 
 
 def _left(timed: pl.DataFrame, closed_s: Vector, is_across: bool) -> _Left:
@@ -230,37 +253,38 @@ def _left(timed: pl.DataFrame, closed_s: Vector, is_across: bool) -> _Left:
     return _Left(timed.select(*_ASKED), left, is_across)
 
 
-def _ring_s(operations: pl.DataFrame) -> Vector:
+def _ring_s(operations: Operations) -> Vector:
     """Return the closed form of a ring over the links of a node."""
-    devices, size_bytes = (operations[name].to_numpy() for name in ("devices", "size_bytes"))
-    bytes_s = (devices - 1) / devices * size_bytes / operations["link_bps"].to_numpy()
+    devices, size_bytes = operations["devices"], operations["size_bytes"]
+    bytes_s = (devices - 1) / devices * size_bytes / operations["link_bps"]
     ring_s = _STEP_S * (devices - 1) + _LINK_SLOWNESS * bytes_s
     seconds: Vector = _BASE_S + _ways(operations) * ring_s
     return seconds
 
 
-def _across_s(operations: pl.DataFrame, within: _Left) -> Vector:
+def _across_s(operations: Operations, within: _Left) -> Vector:
     """Return the closed form across nodes, where each by itself takes what is forecast of it."""
     devices, nodes, size_bytes, network_bps = (
-        operations[name].to_numpy() for name in ("devices", "nodes", "size_bytes", "network_bps")
+        operations[name] for name in ("devices", "nodes", "size_bytes", "network_bps")
     )
-    alone = operations.with_columns(nodes=pl.lit(1, pl.Int64))
-    within_s = np.where(devices > 1, _ring_s(alone) * np.exp(within.of(alone)[0]), 0.0)
+    alone = {**operations, "nodes": np.ones_like(nodes)}
+    within_s = np.where(devices > 1, _ring_s(alone) * np.exp(within.of(alone)), 0.0)
     ring = devices * nodes
     # Of other collectives, GPUs of a node send the network parts of one buffer, not one each.
-    buffers = np.where((operations["collective"] == "all_to_all").to_numpy(), devices, 1)
+    buffers = np.where(operations["collective"] == "all_to_all", devices, 1)
     network_s = _ways(operations) * (ring - 1) / ring * buffers * size_bytes / network_bps
     both_s = (within_s**_BESIDE + network_s**_BESIDE) ** (1 / _BESIDE)
     seconds: Vector = _ways(operations) * np.log2(nodes) * _LEVEL_S + both_s
     return seconds
 
 
-def _ways(operations: pl.DataFrame) -> Vector:
+def _ways(operations: Operations) -> Vector:
     """Return how often bytes go around: an all-reduce scatters and then gathers."""
-    return 1.0 + (operations["collective"] == "all_reduce").to_numpy()
+    ways: Vector = 1.0 + (operations["collective"] == "all_reduce")
+    return ways
 
 
-def _log2(operations: pl.DataFrame, name: str) -> Vector:
+def _log2(operations: Operations, name: str) -> Vector:
     least = _LEAST_BYTES if name == "size_bytes" else 1.0
-    doublings: Vector = np.log2(np.maximum(operations[name].to_numpy(), least))
+    doublings: Vector = np.log2(np.maximum(operations[name], least))
     return doublings
