@@ -191,7 +191,8 @@ def adapters(answers: Answers) -> bool:
 
 def shards_or_stages(answers: Answers) -> bool:
     shards, stages = answers
-    return shards["low"] < stages["value"] < shards["high"] and shards["value"] < stages["value"]
+    overlap = shards["low"] < stages["value"] < shards["high"]
+    return overlap and shards["detail"]["binds"] == "exchange"
 
 
 def three_days(answers: Answers) -> bool:
