@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from warehouse.documents import read_document
+from warehouse.fields import SPELLINGS
 from warehouse.records import BadInput, Record
 
 R = TypeVar("R", bound=Record)
@@ -96,6 +97,8 @@ def _explained(detail: ErrorDetails, kind: type[Record], within: Sequence[str]) 
     is_record = detail["type"] == "value_error" and isinstance(detail["input"], Mapping)
     tells = "found" in message or "; " in message or is_record
     value_text = "" if tells else f", found {detail['input']!r:.60}"
+    if words := SPELLINGS.get(detail.get("ctx", {}).get("pattern", "")):
+        value_text += f"; {words}"
     return f"{field}: {message}{value_text}" if field else message
 
 

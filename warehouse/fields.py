@@ -84,6 +84,11 @@ PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$"
 """No separator, no `..`, nothing that looks like an option or is hidden, and not too long."""
 Name = Annotated[str, Field(pattern=PATTERN)]
 """Such a name as the field of a record."""
+SPELLINGS = {
+    PATTERN: "use up to 100 letters, digits, . _ and -, and begin with a letter, a digit or _",
+    records.WHAT_IF: "expected lost-node, or slow-gpu=0.8 or slow-link=0.5 with a part below 1",
+}
+"""What to write, by the pattern of a field."""
 
 
 def checked_name(name: str, what: str) -> str:
@@ -97,10 +102,7 @@ def checked_name(name: str, what: str) -> str:
         BadInput: it may not.
     """
     if not re.fullmatch(PATTERN, name):
-        raise BadInput(
-            f"{what} {name!r:.120} cannot be part of a path; use up to 100 letters, digits, . _ "
-            "and -, and begin with a letter, a digit or _"
-        )
+        raise BadInput(f"{what} {name!r:.120} cannot be part of a path; {SPELLINGS[PATTERN]}")
     return name
 
 

@@ -38,12 +38,21 @@ class Fault:
         name = "network_bps" if links.nodes > 1 else "link_bps"
         return replace(links, **{name: getattr(links, name) * self.link_speed})
 
-    def longer_us(self, alone: AloneStep) -> float:
-        """Return microseconds by which a step of the slower GPU alone is longer."""
+    def slowed(self, alone: AloneStep) -> AloneStep:
+        """Return the step of the slower GPU alone: passes and optimizer are longer alike."""
         step = alone.step
         beside = max(step.step_us - max(step.gpu_us, step.host_us), 0.0)
         slowed_us = max(step.host_us, step.gpu_us / self.gpu_speed) + beside
-        return max(slowed_us - step.step_us, 0.0)
+        longer_us = max(slowed_us - step.step_us, 0.0)
+        if not longer_us:
+            return alone
+        gpu_us = step.gpu_us + longer_us
+        return replace(
+            alone,
+            step=replace(step, step_us=slowed_us, gpu_us=gpu_us),
+            optimizer_us=alone.optimizer_us * gpu_us / step.gpu_us,
+            optimizer_s=alone.optimizer_s * slowed_us / step.step_us,
+        )
 
 
 def without_node(layout: Layout, links: Topology) -> tuple[Layout, Topology]:
@@ -56,7 +65,7 @@ def without_node(layout: Layout, links: Topology) -> tuple[Layout, Topology]:
     replicas = (links.nodes - 1) * links.devices // ranks
     if not replicas:
         raise NotCovered(
-            f"lost-node: {links.nodes - 1} nodes hold no {ranks} GPUs of a replica; give more"
+            f"lost-node: {links.nodes - 1} nodes hold no {ranks} GPUs of a replica; give more nodes"
         )
     shards = replicas if layout.shards == layout.replicas else min(layout.shards, replicas)
     left = replace(layout, replicas=replicas, shards=shards)

@@ -125,28 +125,42 @@ class AloneStep:
         """Return the share of the GPU's time of operators whose kind was timed on a device."""
         return sum(each.share for each in self.timed_on if each.device == device.name)
 
-    def of_passes(self, passes: float, known: int, more_us: float = 0.0) -> "AloneStep":
-        """Return the step of so many passes, from that of `known` ones, which take `more_us`."""
-        if passes == known and not more_us:
+    def of_passes(self, passes: float, known: int) -> "AloneStep":
+        """Return the step of so many passes, from that of `known` ones."""
+        if passes == known:
             return self
-        ratio, optimizer_us = passes / known, 1e6 * self.optimizer_s
+        ratio, (step_us, gpu_us) = passes / known, self.passes_us
         step = replace(
             self.step,
-            step_us=(self.step.step_us + more_us - optimizer_us) * ratio + optimizer_us,
-            gpu_us=(self.step.gpu_us + more_us - self.optimizer_us) * ratio + self.optimizer_us,
+            step_us=step_us * ratio + 1e6 * self.optimizer_s,
+            gpu_us=gpu_us * ratio + self.optimizer_us,
             host_us=self.step.host_us * ratio,
         )
         return replace(self, step=step)
+
+    def longer_by(self, slowed: "AloneStep", usual: "AloneStep") -> "AloneStep":
+        """Return this step with passes as much longer as those of a stage are, slowed for usual."""
+        step_us, gpu_us = (
+            slow - as_usual
+            for slow, as_usual in zip(slowed.passes_us, usual.passes_us, strict=True)
+        )
+        step = self.step
+        longer = replace(step, step_us=step.step_us + step_us, gpu_us=step.gpu_us + gpu_us)
+        return replace(self, step=longer)
+
+    @property
+    def passes_us(self) -> tuple[float, float]:
+        """Microseconds of all passes: of the step, and of the GPU alone."""
+        return self.step.step_us - 1e6 * self.optimizer_s, self.step.gpu_us - self.optimizer_us
 
     def passes_s(self, passes: int, exchanges: int = 0, exchange_s: float = 0.0) -> float:
         """Return seconds of each of so many passes, in which the GPU waits for exchanges.
 
         What the host still issues is beside them; it issues them, too.
         """
-        alone_s = (self.step.step_us * 1e-6 - self.optimizer_s) / passes
+        alone_s, gpu_s = (1e-6 * us / passes for us in self.passes_us)
         if not exchange_s:
             return alone_s
-        gpu_s = 1e-6 * (self.step.gpu_us - self.optimizer_us) / passes
         host_s = 1e-6 * self.step.host_us / passes + exchanges * _ISSUED_S
         return max(alone_s, host_s, gpu_s + exchanges * exchange_s)
 

@@ -112,15 +112,15 @@ class StepForecaster:
     ) -> StepForecast:
         """Return the step of a layout, with passes so many times as long."""
         of_one, strategy = self.alone(scenario), scenario.strategy
-        whole = of_one
+        slowed = whole = Fault.of(scenario.what_if).slowed(of_one)
         if layout.stages > 1:
             one = strategy.model_copy(update={"pipeline_parallel": 1, "virtual_stages": 1})
             whole = self.alone(scenario.model_copy(update={"strategy": one}))
+            whole = whole.longer_by(slowed, of_one)
         known = scenario.workload.accumulate
-        more_us = Fault.of(scenario.what_if).longer_us(of_one)
         return together(
-            of_one.of_passes(longer * layout.micro_batches, known, more_us),
-            whole.of_passes(longer * layout.micro_batches, known, more_us),
+            slowed.of_passes(longer * layout.micro_batches, known),
+            whole.of_passes(longer * layout.micro_batches, known),
             trace_of(scenario),
             _blocks(key_of(scenario)) if layout.is_divided else None,
             layout,

@@ -1,5 +1,7 @@
 """A slow GPU, a slow link and a lost node, in closed form."""
 
+from dataclasses import replace
+
 import pytest
 
 from models.choice.overheads import Overheads, expected_duration
@@ -17,15 +19,30 @@ def alone(step_us: float, host_us: float, gpu_us: float) -> AloneStep:
     return AloneStep(Step(step_us, host_us, gpu_us), 0.0, 0.0, 0.0, (), ())
 
 
+def longer_us(fault: Fault, usual: AloneStep) -> float:
+    return fault.slowed(usual).step.step_us - usual.step.step_us
+
+
 def test_all_wait_for_a_slower_gpu_unless_they_wait_for_their_hosts() -> None:
     fault = Fault.of("slow-gpu=0.8")
-    assert fault.longer_us(alone(100.0, 20.0, 100.0)) == 25.0
-    assert fault.longer_us(alone(103.0, 20.0, 100.0)) == 25.0  # waits stay as they are
-    assert fault.longer_us(alone(100.0, 100.0, 90.0)) == pytest.approx(12.5)
-    assert fault.longer_us(alone(100.0, 100.0, 70.0)) == 0.0
-    assert Fault.of(None).longer_us(alone(100.0, 20.0, 100.0)) == 0.0
-    slower = alone(100.0, 20.0, 100.0).of_passes(4, 2, 25.0)
+    assert longer_us(fault, alone(100.0, 20.0, 100.0)) == 25.0
+    assert longer_us(fault, alone(103.0, 20.0, 100.0)) == 25.0  # waits stay as they are
+    assert longer_us(fault, alone(100.0, 100.0, 90.0)) == pytest.approx(12.5)
+    assert longer_us(fault, alone(100.0, 100.0, 70.0)) == 0.0
+    assert longer_us(Fault.of(None), alone(100.0, 20.0, 100.0)) == 0.0
+    slower = fault.slowed(alone(100.0, 20.0, 100.0)).of_passes(4, 2)
     assert (slower.step.step_us, slower.step.gpu_us) == (250.0, 250.0)
+
+
+def test_an_optimizer_that_shards_divide_is_longer_by_its_own_part() -> None:
+    """80 us of 100 are the optimizer's: passes of a GPU of half the speed take 40 us, not 120."""
+    usual = replace(alone(100.0, 0.0, 100.0), optimizer_us=80.0, optimizer_s=80e-6)
+    slowed = Fault.of("slow-gpu=0.5").slowed(usual)
+    assert slowed.passes_us == pytest.approx((40.0, 40.0))
+    assert (slowed.optimizer_us, slowed.optimizer_s) == pytest.approx((160.0, 160e-6))
+    # Of all stages of a pipeline, that of the slow GPU alone is longer.
+    whole = replace(alone(400.0, 0.0, 400.0), optimizer_us=320.0, optimizer_s=320e-6)
+    assert whole.longer_by(slowed, usual).passes_us == pytest.approx((100.0, 100.0))
 
 
 def test_a_slow_link_is_of_the_network_where_there_is_one() -> None:
