@@ -39,7 +39,7 @@ Market = Literal["on_demand", "spot"]
 SubjectKind = Literal["scenario", "operation", "allreduce", "job", "external"]
 
 
-WHAT_IF = r"^(lost-node|(slow-gpu|slow-link)=0?\.\d{1,3})$"
+WHAT_IF = r"^(lost-node|(slow-gpu|slow-link)=0?\.([1-9]\d{0,2}|0[1-9]\d?|00[1-9]))$"
 """Faults of large clusters, as they are spelled."""
 
 

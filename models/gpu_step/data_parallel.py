@@ -71,6 +71,7 @@ class Exchange:
         frozen_bytes: of parameters without gradients, which shards gather, too.
         scatters: each GPU gets the sums of a part of the gradients alone, steps with these, and
             parameters are gathered after that (ZeRO-1 and 2; Rajbhandari et al., SC 2020).
+        scatters_passes: after each pass (ZeRO-2): no GPU keeps all gradients until the last.
         copies: groups of GPUs that each have all shards, and reduce gradients among them (HSDP).
         ranks: that wait for each other in a step; 0: those of the topology.
     """
@@ -80,6 +81,7 @@ class Exchange:
     topology: Topology
     frozen_bytes: tuple[float, ...] = ()
     scatters: bool = False
+    scatters_passes: bool = False
     copies: Topology | None = None
     ranks: int = 0
 
@@ -133,7 +135,8 @@ def distributed_s(passes: Passes, exchange: Exchange, interference: Interference
         both_s = _hindered_s(forward_s, backward_s, exchange.reductions)
     else:
         both_s = _beside_s(forward_s, backward_s, exchange.reductions, interference.contention)
-    alone_s = (passes.accumulate - 1) * (forward_s + backward_s)
+    pass_s = both_s if exchange.scatters_passes else forward_s + backward_s
+    alone_s = (passes.accumulate - 1) * pass_s
     optimizer_s = passes.optimizer_s
     if exchange.scatters:
         optimizer_s = optimizer_s / exchange.topology.ranks + sum(exchange.gathers_s)

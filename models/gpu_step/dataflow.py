@@ -183,7 +183,9 @@ def _touched(
         reads.append((number, tensor))
     writes: Touched = []
     for tensor, storage in zip(operator.outputs, storages[given:], strict=True):
-        current[storage] = number = graph.value(tensor, storage)
+        number = graph.value(tensor, storage)
+        if storage >= 0:
+            current[storage] = number
         writes.append((number, tensor))
     if operator.name in ("copy_", "fill_", "zero_") and reads:
         number, tensor = reads[0]

@@ -25,8 +25,8 @@ from models.system import NotCovered
 from networks.gpu_steps import GpuStep, Operator, Tensor
 from warehouse.records import Strategy
 
-ALL_DIVIDED = 3
-"""ZeRO's stage in which parameters are."""
+GRADIENTS_DIVIDED, ALL_DIVIDED = 2, 3
+"""ZeRO's stages in which gradients are, and parameters, too."""
 _LEAST_LAYERS = 2
 _BLOCKS = 2
 """Parts of a layer that gather and scatter: attention, and what is dense."""
@@ -61,13 +61,14 @@ class Layout:
         zero = _ZERO.get(strategy.kind, 0)
         replicas, tensor = strategy.replicas, strategy.tensor_parallel
         within = min(replicas, strategy.devices_per_node // tensor)
+        shards = 1 if not zero else within if strategy.kind == "hsdp" else replicas
         return cls(
             tensor,
             strategy.pipeline_parallel,
             strategy.virtual_stages,
             replicas,
-            1 if not zero else within if strategy.kind == "hsdp" else replicas,
-            zero,
+            shards,
+            zero if shards > 1 else 0,
             micro_batches,
         )
 
@@ -111,9 +112,10 @@ class Layout:
 
         Parts of a node exchange at once, and share its network.
         """
-        within = min(ranks, all_ranks.devices // self.tensor)
+        nodes = ceil(ranks / min(ranks, all_ranks.devices // self.tensor))
+        within = ceil(ranks / nodes)  # of a node that has most of them
         share = all_ranks.network_bps * (within / all_ranks.devices)
-        return replace(all_ranks, devices=within, nodes=ranks // within, network_bps=share)
+        return replace(all_ranks, devices=within, nodes=nodes, network_bps=share)
 
     def tensor_s(self, network: "Blocks", collectives: Collectives, links: Topology) -> float:
         """Return seconds of one exchange among tensor ranks, of one micro batch."""

@@ -24,7 +24,7 @@ from models.gpu_step.data_parallel import (
 )
 from models.gpu_step.device import Device
 from models.gpu_step.judged_steps import PastErrors
-from models.gpu_step.layout import ALL_DIVIDED, Blocks, Layout
+from models.gpu_step.layout import ALL_DIVIDED, GRADIENTS_DIVIDED, Blocks, Layout
 from models.gpu_step.measurements import Measurements
 from models.gpu_step.operators import HALF
 from models.gpu_step.own_clusters import OwnClusters
@@ -247,14 +247,22 @@ def together(
         copies = replace(links, devices=1, nodes=layout.replicas // shards, network_bps=share)
     scatters = 0 < layout.zero < ALL_DIVIDED
     exchange = Exchange(
-        trained, known, among, frozen, scatters=scatters, copies=copies, ranks=layout.ranks
+        trained,
+        known,
+        among,
+        () if scatters else frozen,  # whole on each GPU
+        scatters=scatters,
+        scatters_passes=layout.zero == GRADIENTS_DIVIDED,
+        copies=copies,
+        ranks=layout.ranks,
     )
     passes = Passes(stage_s, optimizer_s, micro_batches)
     if layout.zero == ALL_DIVIDED:
         exchange_s = micro_batches * (2 * sum(exchange.gathers_s) + sum(exchange.scatters_s))
         step_s = sharded_s(passes, exchange, interference)
     else:
-        exchange_s = sum(reduction_s for _, reduction_s in exchange.reductions)
+        times = micro_batches if exchange.scatters_passes else 1
+        exchange_s = times * sum(reduction_s for _, reduction_s in exchange.reductions)
         exchange_s += sum(exchange.gathers_s) if scatters else 0.0
         step_s = distributed_s(passes, exchange, interference)
     slower = straggling_share(exchange, interference)

@@ -77,9 +77,10 @@ class StepForecaster:
 
         Whoever asks for a forecast asks for its detail next.
         """
-        if self._last is None or self._last[0] != scenario:
-            self._last = scenario, self._step_of(scenario, self._parallel)
-        return self._last[1]
+        last = self._last  # another thread may ask about another one meanwhile
+        if last is None or last[0] != scenario:
+            last = self._last = scenario, self._step_of(scenario, self._parallel)
+        return last[1]
 
     def slower(self, scenario: Scenario) -> StepForecast:
         """Return the step with collectives as slow as one in twenty is."""

@@ -1,5 +1,7 @@
 """A step of several GPUs: by hand where buckets are few, and at its limits."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -98,6 +100,9 @@ def test_only_the_last_pass_of_an_accumulation_exchanges() -> None:
     two = exchange(1.0, float(FIRST_BUCKET_BYTES))
     once = distributed_s(Passes(12.0, 0.5), two, NONE)
     assert distributed_s(Passes(12.0, 0.5, 3), two, NONE) == pytest.approx(once + 24)
+    # Divided gradients are scattered in each (ZeRO-2), and parameters gathered once.
+    scattered = replace(two, scatters=True, scatters_passes=True)
+    assert distributed_s(Passes(0.0, 0.0, 3), scattered, NONE) == pytest.approx(3 * 1 + 1)
     # A sharded network gathers and scatters in each.
     sharded = sharded_s(Passes(0.0, 0.0, 3), exchange(1.0), NONE)
     assert sharded == pytest.approx(3 * sharded_s(Passes(0.0, 0.0), exchange(1.0), NONE))

@@ -196,6 +196,14 @@ def test_shards_are_divided_among_replicas(kind: str, layout: dict[str, int], sh
     of_strategy = Layout.of(strategy, 1)
     assert of_strategy.shards == shards
     assert of_strategy.ranks == 4 * layout["devices_per_node"]
+    alone = Layout.of(Strategy(kind="hsdp", workers=2, devices_per_node=8, tensor_parallel=8), 1)
+    assert (alone.shards, alone.zero) == (1, 0)  # one GPU of a node has all of its part
+
+
+def test_replicas_that_fill_no_node_are_of_as_many_nodes_as_they_need() -> None:
+    links = Topology(4, 3, 300e9, 50e9)
+    six = Layout(stages=2, replicas=6).topology_of(6, links)
+    assert (six.devices, six.nodes, six.network_bps) == (3, 2, 50e9 * 3 / 4)
 
 
 def test_what_cannot_be_divided_is_refused_by_name() -> None:
