@@ -156,3 +156,11 @@ def test_hardware_that_nobody_lists_becomes_node_types_of_the_home(
     collect(warehouse, ["us-east-1"], ["g9.large"])
     assert node_types()["g9.efa"] == NodeType(bandwidth_mbps=1)
     assert node_types()["g9.large"].memory_gib == 64
+
+
+def test_questions_have_limits(warehouse: Warehouse) -> None:
+    with pytest.raises(BadInput, match="at most 200 --type, found 201"):
+        collect(warehouse, ["us-east-1"], [f"a{number}.b" for number in range(201)])
+    for days in (0.0, 91.0, float("nan")):
+        with pytest.raises(BadInput, match="--days: expected above 0 and at most 90"):
+            collect(warehouse, ["us-east-1"], days=days)

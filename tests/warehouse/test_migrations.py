@@ -8,6 +8,7 @@ import duckdb
 import pytest
 
 from warehouse import publication
+from warehouse.check import check
 from warehouse.connection import SCHEMA
 from warehouse.publication import VIEWS, lag, migrate
 from warehouse.records import BadInput, StepcastError
@@ -164,3 +165,18 @@ def test_views_are_made_anew_when_their_files_have_changed(tmp_path: Path) -> No
         assert connection.execute("FROM report.more").fetchall() == [(1,)]
         migrate(connection)
         assert catalog(connection) == made
+
+
+def test_timings_that_were_in_files_come_with_the_next_load(make: "Maker") -> None:
+    make.profile("large", make.scenario())
+    make.warehouse.load()
+    timings = "FROM raw.timing ORDER BY ALL"
+    before = make.rows(timings)
+    with duckdb.connect(str(make.home / "warehouse.duckdb")) as connection:
+        connection.execute("DELETE FROM meta.migration WHERE version = 38")
+        connection.execute((SCHEMA / "0037_timing_file.sql").read_text())
+        connection.execute("INSERT INTO meta.timing_file VALUES ('large', 'timing.parquet', 2)")
+        connection.execute("DELETE FROM raw.timing")
+    assert make.warehouse.load().loaded == ("large",)
+    assert make.rows(timings).equals(before)
+    assert check(make.home).findings == ()

@@ -10,6 +10,7 @@ import pytest
 from forecasting.decisions.answer import DecisionAnswer, answer, measurements
 from forecasting.decisions.question import JobQuestion
 from forecasting.inputs import systems_named
+from forecasting.nearest import JudgedScenarios
 from models.choice.choice import best
 from models.choice.limits import Limits
 from warehouse.records import BadInput
@@ -125,3 +126,10 @@ def test_measurements_name_a_probe_with_its_time_and_price(found: DecisionAnswer
             measurement.candidate.usd_per_hour * measurement.minutes / 60
         )
         assert 0 < measurement.worth.chance <= 1
+
+
+def test_what_was_judged_later_tells_of_no_earlier_date(warehouse: Warehouse) -> None:
+    now = JudgedScenarios.read(warehouse, "emulated")
+    assert ("linear", "throughput_steps_per_s") in now.of
+    assert JudgedScenarios.read(warehouse, "emulated", WHEN).of == now.of
+    assert not JudgedScenarios.read(warehouse, "emulated", datetime(2026, 11, 1, tzinfo=UTC)).of

@@ -245,3 +245,11 @@ def test_each_of_two_servers_sends_half_to_many_workers() -> None:
         [scenario(8, servers=2), scenario(8, servers=2, placement="greedy")]
     )
     assert predicted["value"].to_list() == pytest.approx([8 / (8 * 0.2)] * 2, rel=0.1)
+
+
+def test_cross_traffic_leaves_the_rest_of_the_link() -> None:
+    """Twelve in lock-step share 0.2 s down and 0.1 s up; half of the links doubles both."""
+    beside = scenario(12).model_copy(update={"cross_traffic": 0.5})
+    model = fitted(settings=EQUAL_SHARES)
+    assert value(model, scenario(12)) == pytest.approx(12 / (12 * 0.3 + 0.48), rel=1e-3)
+    assert value(model, beside) == pytest.approx(12 / (12 * 0.6 + 0.48), rel=1e-3)

@@ -78,3 +78,13 @@ def test_gradients_of_a_network_with_branches() -> None:
     assert gradients == Gradients(
         layer_bytes=(40, 0, 8, 16), ready=(0.95, 1.0, 0.5, 1.0), probability=(1.0, 0.0, 0.5, 0.0)
     )
+
+
+def test_a_fit_to_trials() -> None:
+    """Totals 1.8 and 2.2 scatter by √0.08 = 0.2828 around 2, those of batch 4 not at all."""
+    latency = fit(compute([(4, 1, 1.0, 3.0, 0.5), (1, 1, 0.4, 0.9, 0.5), (1, 2, 0.6, 1.1, 0.5)]))
+    assert latency.forward(np.array([1, 4])).tolist() == pytest.approx([0.5, 1.0])
+    assert latency.backward(np.array([1, 4])).tolist() == pytest.approx([1.0, 3.0])
+    assert latency.update_s == pytest.approx(0.5)
+    assert latency.straggler_scale == pytest.approx(0.08**0.5 / 2)
+    assert Latency.model_validate_json(latency.canonical_json()) == latency

@@ -4,11 +4,11 @@ import pytest
 
 from forecasting.inputs import inputs_of_study
 from forecasting.study_checks import check_study
-from profilers.clusters import choose_backend, host_id
+from profilers.clusters import choose_backend, host_id, open_cluster
 from profilers.clusters.fleet import VARIABLE, read_fleet
 from profilers.clusters.node_types import node_group
 from studies.study import read_study
-from warehouse.records import BadInput
+from warehouse.records import BadInput, MissingTool
 
 TWO = """
 node_types: {lab.xeon: {threads: 16}}
@@ -88,3 +88,12 @@ def test_a_study_that_the_fleet_cannot_run_is_refused(
     study = read_study(path)
     with pytest.raises(BadInput, match=said):
         check_study(study, path, "ssh" if backend == "ssh" else "emulated", inputs_of_study(study))
+
+
+def test_without_ssh_nothing_is_tried(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(file.parent))
+    with (
+        pytest.raises(MissingTool, match="ssh is not installed"),
+        open_cluster("ssh", [node_group("worker", "lab.xeon", 1)], None),
+    ):
+        pass

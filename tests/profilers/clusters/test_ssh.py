@@ -1,6 +1,7 @@
 """Nodes over ssh, for real: sshd's of this host."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import polars as pl
 import pytest
 import yaml
 
+from pipelines.cli import doctor
 from profilers.clusters import host_id, open_cluster, owner
 from profilers.clusters.fleet import VARIABLE
 from profilers.clusters.node_types import node_group
@@ -227,3 +229,10 @@ with open_cluster("ssh", [node_group("worker", {NODE_TYPE!r}, 1)], None) as clus
     print(process.stdout.readline(), end="", flush=True)
     time.sleep(1000)
 """
+
+
+def test_doctor_connects_to_every_machine(fleet_file: Path) -> None:
+    finding = doctor.fleet_finding()
+    assert (finding.ok, finding.found) == (True, f"2 machines of {fleet_file} answer")
+    fleet_file.write_text(fleet_file.read_text().replace("127.0.0.3", "127.0.0.4"))
+    assert re.search(r"machine 127\.0\.0\.4 .*refused", doctor.fleet_finding().found)

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from profilers.readers.contract import ReaderOptions
+from profilers.readers.formats import FORMATS
 from tests.profilers.readers.imports import imported, only
 from warehouse.records import BadInput
 
@@ -152,3 +154,18 @@ def test_seconds_are_those_of_the_bandwidth(file: Path) -> None:
     file.write_text(with_receiver(**times, bits_per_second=87552680.20852545))
     with pytest.raises(BadInput, match=r"bytes are not .* in any of the seconds given"):
         imported("iperf3", file)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(report(True)).replace("1700000000", "1e300"),
+        json.dumps(report(True)).replace("1000", "1e400"),
+        json.dumps(report(True) | {"end": {"streams": []}}),
+    ],
+    ids=lambda text: f"{text:.12}",
+)
+def test_hostile_bytes_are_refused(file: Path, text: str) -> None:
+    file.write_text(text)
+    with pytest.raises(BadInput, match=str(file)):
+        list(FORMATS["iperf3"].reader(file, ReaderOptions()))

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from profilers.readers.contract import ReaderOptions
+from profilers.readers.formats import FORMATS
 from profilers.readers.nccl_measured import NcclTime, RoundedNumber, check_bandwidths
 from profilers.readers.nccl_tests import bus_bandwidth_Bps
 from tests.profilers.readers.imports import imported, only
@@ -262,3 +263,19 @@ def test_rounded_bandwidths_are_never_refused(
     check_bandwidths(
         [NcclTime("here", ranks, "float", "sum", size, None, time, 1e-6, algorithm, bus, False)]
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "9" * 5000 + " 1 float sum\n",
+        NEW.replace("10.00", "nan"),
+        "1 " * 600_000,
+        "{" * 100_000,
+    ],
+    ids=lambda text: f"{text:.12}",
+)
+def test_hostile_bytes_are_refused(log: Path, text: str) -> None:
+    log.write_text(text)
+    with pytest.raises(BadInput, match=str(log)):
+        list(FORMATS["nccl-tests"].reader(log, ReaderOptions()))
