@@ -10,8 +10,12 @@ from networks import kept_graphs
 _ROOT = Path(__file__).parents[1]
 _ROOMS = ("models", "warehouse")
 """What systems may import of this project, beside networks, which `kept_graphs.digest` names."""
-_ROWS = ("forecasting/fits.py",)
-"""What says which rows a fit sees, beside views."""
+_ROWS = (
+    "forecasting/fits.py",
+    "profilers/clusters/node_types.py",
+    "profilers/clusters/node_types.yaml",
+)
+"""What says which rows a fit sees, beside views, and which nodes they are of."""
 _LIBRARIES = ("numpy", "numba", "polars", "scikit-learn", "scipy", "statsmodels", "xgboost")
 
 

@@ -36,21 +36,24 @@ def check_worker(
         return settings, _check_links(path, node_type, imported.tables["link"])
     if format_name == "nccl-tests":
         if "gpu" in imported.host:
-            _check_board(path, node_type, board, imported.host["gpu"])
+            _check_board(path, format_name, node_type, board, imported.host["gpu"])
         nodes = _nodes(path, node_type, imported.config)
         settings["nodes"] = nodes
         notes = _check_collectives(path, node_type, nodes, imported.tables["allreduce"])
         return settings, notes
-    _check_board(path, node_type, board, imported.host.get("gpu"))
+    _check_board(path, format_name, node_type, board, imported.host.get("gpu"))
     return settings, ()
 
 
-def _check_board(path: Path, node_type: str, board: Device, measured: str | None) -> None:
+def _check_board(
+    path: Path, format_name: str, node_type: str, board: Device, measured: str | None
+) -> None:
     """Refuse a file of another GPU than its node type has, or of one that it does not name."""
     if devices().get(measured or "") != board:
         of = f"of {measured}" if measured else "of a GPU that it does not name (deviceProperties)"
         has = " or ".join(board.aliases) or board.name
-        raise BadInput(f"{path.name}: the trace is {of}, and {node_type} has {has}; name its type")
+        what = CALLED[format_name]
+        raise BadInput(f"{path.name}: the {what} is {of}, and {node_type} has {has}; name its type")
 
 
 def _nodes(path: Path, node_type: str, config: Mapping[str, Setting]) -> int:

@@ -39,11 +39,11 @@ class ServedHistory(PublishedHistory):
         self._at_hand = at_hand
         self._block: ExitStack | None = None
 
-    def query(self, name: str, **params: str | int | float | None) -> pl.DataFrame:
+    def query(self, name: str, /, **params: str | int | float | None) -> pl.DataFrame:
         """Return what a query of Stepcast's does."""
         return self._once((name, *params.items()), partial(super().query, name, **params))
 
-    def kept_query(self, name: str, **params: str | int | float | None) -> pl.DataFrame:
+    def kept_query(self, name: str, /, **params: str | int | float | None) -> pl.DataFrame:
         """Return the same, of one whose answer the home keeps."""
         return self._once((name, *params.items()), partial(super().kept_query, name, **params))
 

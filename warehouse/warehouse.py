@@ -190,7 +190,7 @@ class Warehouse:
         """Return `report.leaderboard`: one row per system, backend, split and metric."""
         return self.query("leaderboard")
 
-    def query(self, name: str, **params: str | int | float | None) -> pl.DataFrame:
+    def query(self, name: str, /, **params: str | int | float | None) -> pl.DataFrame:
         """Run `queries/<name>.sql`; a parameter that is not given is NULL.
 
         Raises:
@@ -202,7 +202,7 @@ class Warehouse:
         with self._open() as connection:
             return run_query(connection, name, params)
 
-    def kept_query(self, name: str, **params: str | int | float | None) -> pl.DataFrame:
+    def kept_query(self, name: str, /, **params: str | int | float | None) -> pl.DataFrame:
         """Run a query whose answer changes when runs are loaded alone; the home keeps its answer.
 
         So it is with judged forecasts, as later ones are judged by later runs. A kept answer is of

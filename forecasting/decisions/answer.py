@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 
@@ -42,6 +42,7 @@ from models.choice.choice import (
     worth_measuring,
 )
 from models.choice.offers import Markets, pareto_front
+from models.gpu_step.device import device_of_node
 from models.gpu_step.system import GPU_STEP, GpuStepModel
 from models.system import System
 from profilers.probe import RequestedScenarios
@@ -266,9 +267,15 @@ def answer(
     out_of_memory = [forecast.scenario for forecast in answer.out_of_memory]
     if question.layouts:
         place = answer.chosen_host
-        fitted = fit_for_scenario(warehouse, GPU_STEP, curves[0], place, known_by=when, say=say)
+        boards = {name: most for name, most in capacity.items() if device_of_node(name) is not None}
+        of_gpus = [curve for curve in curves if boards.keys() >= set(curve.worker)]
+        if not of_gpus:
+            raise BadInput("--layouts: of node types with a GPU; `stepcast node-types` lists them")
+        # These micro batches on one node are no way to run the job.
+        answer = replace(answer, forecasts=())
+        fitted = fit_for_scenario(warehouse, GPU_STEP, of_gpus[0], place, known_by=when, say=say)
         if isinstance(fitted, GpuStepModel):
-            of = layout_curves(fitted.steps, question, known, capacity, place.backend)
+            of = layout_curves(fitted.steps, question, known, boards, place.backend)
             answer = answer.with_more(ask(of, chosen_host=place)) if of else answer
     elif sharded := sharded_curves(curves, out_of_memory, answer.chosen_host.backend):
         answer = answer.with_more(ask(sharded, chosen_host=answer.chosen_host))

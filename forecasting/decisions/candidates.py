@@ -371,6 +371,8 @@ def _curve(question: JobQuestion, known: ProfileFacts, proposal: Sequence[Propos
         "image_size": known.image_size,
         "link_mbps": known.link_mbps,
         "devices_per_node": question.devices_per_node,
+        **question.recipe,
+        "what_if": question.what_if,
     }
     if len(proposal) > 1:
         return Curve.model_validate(common | {"mix": " + ".join(nodes.label for nodes in proposal)})

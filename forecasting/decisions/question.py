@@ -231,7 +231,8 @@ def _fields(
 def _alone(question: JobQuestion, known: ProfileFacts, node_type: str) -> Iterator[dict[str, Any]]:
     """Yield one GPU by itself beside it as the only replica: other systems know each of them."""
     is_one = question.devices_of(node_type) == 1 and gpus(node_type)
-    if not is_one or "pytorch" not in known.frameworks:
+    # What befalls one of several GPUs says nothing of one.
+    if not is_one or "pytorch" not in known.frameworks or question.what_if is not None:
         return
     for batch_size, _ in _divided(question, (1,), 1):
         yield {

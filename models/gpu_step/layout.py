@@ -68,7 +68,7 @@ class Layout:
             strategy.virtual_stages,
             replicas,
             shards,
-            zero if shards > 1 else 0,
+            0 if zero == ALL_DIVIDED and shards == 1 else zero,
             micro_batches,
         )
 

@@ -182,9 +182,13 @@ def recommend(
     from forecasting.forecast import predict_curves
     from forecasting.inputs import systems_named
     from networks.kept_graphs import keep_beside
+    from networks.own_huggingface import PREFIX
     from profilers.clusters.node_types import gpus
 
-    if options.layouts:  # a step that computes activations again is traced with all kept, too
+    if options.layouts:
+        if not str(options.dnn).startswith(PREFIX):
+            raise BadInput("--layouts: of models of Hugging Face alone, --dnn hf:CONFIG")
+        # A step that computes activations again is traced with all kept, too.
         options = options.model_copy(update={"checkpoint_activations": True})
     systems, question, catalogue = systems_named(options.systems), question_of(options), None
     warehouse, market, capacity = history or warehouse_here(), options.of_market, options.capacity
@@ -247,7 +251,6 @@ def question_of(options: RentalOptions) -> "JobQuestion":
         **options.training,
         **({} if target is None else {"dnn": target}),
         **{name: getattr(options, name) for name in limits},
-        "layouts": options.layouts,
         "samples": _samples(options),
         "overheads": options.overheads,
         "preemptions_per_node_hour": options.preemptions_per_node_hour,
@@ -288,11 +291,8 @@ def _with_model(
     from models.gpu_step.device import device_of_node
     from models.gpu_step.step import step_precision
     from networks.extraction import register_own_model
-    from networks.own_huggingface import PREFIX
 
     target, length = question.dnn, options.sequence_length
-    if question.layouts and not target.startswith(PREFIX):
-        raise BadInput(f"--layouts and {target}: of models of Hugging Face alone, hf:CONFIG")
     if ":" not in target:
         check_length(length)
         return question, None

@@ -47,10 +47,10 @@ def export(
 
     landing = home() / "landing"
     runs = [run for run in landed_runs(landing) if run.study == study and run.status == "ok"]
-    if public:
-        runs = [run for run in runs if is_own(run)]
     if not runs:
         raise BadInput(f"no run of study {study!r} has landed in {landing}")
+    if public and not (runs := [run for run in runs if is_own(run)]):
+        raise BadInput(f"--public: no run of {study!r} was measured by you; leave it out")
     run_ids = [run.run_id for run in runs]
     if public:
         with TemporaryDirectory(dir=home()) as stripped:

@@ -45,6 +45,8 @@ _CONFIG_BYTES = 1 << 16
 _CONFIG = "A config of Hugging Face, the content of its config.json, in place of dnn."
 _KEPT = 250_000
 """Forecasts and refusals that are at hand, of a dozen questions or more."""
+_CHANGING = Lock()
+"""Of what is at hand: one thread at a time adds to it, and takes away."""
 
 
 class _WithoutCode(Sent):
@@ -190,9 +192,13 @@ def _predict(
     with published.locks.setdefault(key, Lock()):  # who asks the same meanwhile waits for it
         if (answer := _forecasts_of(known.get(key), curves)) is None:
             answer = predict_curves(history, curves, systems, **options)
-            known[key] = curves, answer
-        while sum(len(each.forecasts) + len(each.refused) for _, each in known.values()) > _KEPT:
-            known.popitem(last=False)
+            with _CHANGING:
+                known[key] = curves, answer
+                kept = (len(each.forecasts) + len(each.refused) for _, each in known.values())
+                many = sum(kept)
+                while many > _KEPT:
+                    _, (_, oldest) = known.popitem(last=False)
+                    many -= len(oldest.forecasts) + len(oldest.refused)
     return answer
 
 

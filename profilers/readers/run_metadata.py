@@ -10,7 +10,6 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -22,7 +21,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from profilers.readers.contract import read_bytes
+from profilers.readers.contract import product, read_bytes
 from warehouse import limits
 from warehouse.records import BadInput
 
@@ -194,8 +193,11 @@ def _sizes(
 
 def _tensor_bytes(description: Any) -> int:
     # The type of a reference to a tensor is that of the tensor + 100.
-    sides = (dimension.size for dimension in description.shape.dim)
-    return int(ELEMENT_BYTES.get(description.dtype % 100, 0) * prod(sides))
+    size = ELEMENT_BYTES.get(description.dtype % 100, 0)
+    size_bytes = product([size, *(dimension.size for dimension in description.shape.dim)])
+    if size_bytes is None:
+        raise BadInput("a tensor of a size beyond 2^63 bytes")
+    return size_bytes
 
 
 def _timing(

@@ -19,13 +19,14 @@ from warehouse.home import CHECKOUT
         ("networks/figures.csv", False),
         ("warehouse/views/01_visible.sql", True),
         ("forecasting/fits.py", True),
+        ("profilers/clusters/node_types.yaml", True),
         ("forecasting/study_checks.py", False),
     ],
 )
 def test_what_systems_use_changes_the_digest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, changes: bool
 ) -> None:
-    for room in ("models", "networks", "warehouse", "forecasting"):
+    for room in ("models", "networks", "warehouse", "forecasting", "profilers"):
         shutil.copytree(CHECKOUT / room, tmp_path / room, ignore=lambda *_: ["__pycache__"])
     monkeypatch.setattr(code, "_ROOT", tmp_path)
     monkeypatch.setattr(kept_graphs, "__file__", str(tmp_path / "networks" / "kept_graphs.py"))
