@@ -1,4 +1,4 @@
-"""CAP, TAP and the eager mode."""
+"""The eager mode."""
 
 from collections.abc import Sequence
 
