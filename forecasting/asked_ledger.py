@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 from forecasting.fit_plan import prediction_of
 from forecasting.history_scope import HostSelection
 from warehouse.ledger import FitRecord
-from warehouse.records import Prediction
 from warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -36,24 +35,17 @@ def write_forecasts(
     return warehouse.record_asked(
         list(fits.values()),
         [forecast.scenario for forecast in new],
-        [_prediction(forecast, chosen_host) for forecast in new],
-        {forecast.cost.prices for forecast in new if forecast.cost is not None},
-    )
-
-
-def snapshot_of(forecast: "ScenarioForecast") -> str | None:
-    """Return the id of the prices that a forecast names."""
-    return None if forecast.cost is None else forecast.cost.snapshot
-
-
-def _prediction(forecast: "ScenarioForecast", chosen_host: HostSelection) -> Prediction:
-    figures = forecast.value, forecast.low, forecast.high, forecast.unknown
-    return prediction_of(
-        forecast.system,
-        forecast.fit.fit_id,
-        forecast.scenario,
-        figures,
-        backend=chosen_host.backend,
-        host_id=chosen_host.host_id,
-        price_snapshot=snapshot_of(forecast),
+        [
+            prediction_of(
+                forecast.system,
+                forecast.fit.fit_id,
+                forecast.scenario,
+                (forecast.value, forecast.low, forecast.high, forecast.unknown),
+                backend=chosen_host.backend,
+                host_id=chosen_host.host_id,
+                price_snapshot=forecast.price_snapshot,
+            )
+            for forecast in new
+        ],
+        {forecast.prices for forecast in new if forecast.prices is not None},
     )

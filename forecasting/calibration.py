@@ -7,8 +7,10 @@ that helps across days, and what was tried instead.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
+
+from pydantic import JsonValue
 
 from forecasting.asked_ledger import write_forecasts
 from forecasting.fit_plan import Say
@@ -18,41 +20,14 @@ from forecasting.scope import ForecastRefusal
 from models.system import System
 from profilers.probe import THROUGHPUT
 from studies.curve import Curve
+from warehouse.chain import canonical
 from warehouse.home import code_version
 from warehouse.ledger import FitRecord
-from warehouse.records import Backend, BadInput, Record, Scenario, content_hash
+from warehouse.records import Backend, BadInput, Scenario, content_hash
 from warehouse.warehouse import Warehouse
 
-
-@dataclass(frozen=True)
-class MeasuredStep:
-    """A step that somebody measured: a curve of one scenario, and seconds of a worker's step."""
-
-    curve: Curve
-    step_s: float
-
-
-class CalibrationParameters(Record):
-    """What a corrected forecast rests on.
-
-    Attributes:
-        fit_id: the fit of the forecast that is corrected.
-        measured: the canonical JSON of the scenario that was measured.
-        label: its short name.
-        measured_s: seconds of its step, as measured.
-        forecast_s: the same, as forecast.
-    """
-
-    fit_id: str
-    measured: str
-    label: str
-    measured_s: float
-    forecast_s: float
-
-    @property
-    def in_words(self) -> str:
-        """What was measured, and what had been forecast."""
-        return f"{self.label}: {self.measured_s:.4g} s measured, {self.forecast_s:.4g} s forecast"
+MeasuredStep = tuple[Curve, float]
+"""A step that somebody measured: a curve of one scenario, and seconds of a worker's step."""
 
 
 def step_covers(measured: Scenario, other: Scenario) -> bool:
@@ -116,13 +91,13 @@ def predict_corrected(
     asked = list(curves)
     if step is not None:
         about = [each for curve in curves for each in curve.scenarios("loopback")]
-        (measured,) = step.curve.scenarios("loopback")
+        (measured,) = step[0].scenarios("loopback")
         if not any(step_covers(measured, scenario) for scenario in about):
             raise BadInput(
                 f"a measured step of {measured.label} corrects no forecast: expected the network, "
                 "images, batch, node types and devices that are asked about, and no more workers"
             )
-        asked += [] if measured in about else [step.curve]
+        asked += [] if measured in about else [step[0]]
     answer = predict_curves(
         warehouse,
         asked,
@@ -147,7 +122,8 @@ def _corrected_answer(
     answer: ForecastAnswer, step: MeasuredStep, scenarios: set[Scenario]
 ) -> tuple[list[ScenarioForecast], list[ForecastRefusal]]:
     """Return forecasts of scenarios, each before its corrected one, and why some have none."""
-    (measured,) = step.curve.scenarios(answer.chosen_host.backend)
+    curve, step_s = step
+    (measured,) = curve.scenarios(answer.chosen_host.backend)
     anchors = {each.system.name: each for each in answer.forecasts if each.scenario == measured}
     why = {each.system.name: each.reason for each in answer.refused if each.scenario == measured}
     shown: list[ScenarioForecast] = []
@@ -158,7 +134,7 @@ def _corrected_answer(
             continue
         anchor, name = anchors.get(forecast.system.name), forecast.system.name
         if anchor is not None and anchor.value:
-            shown.append(_corrected(forecast, anchor, step, answer.chosen_host))
+            shown.append(_corrected(forecast, anchor, step_s, answer.chosen_host))
             continue
         reason = why[name] if anchor is None else anchor.unknown
         explanation = f"{name} does not forecast the measured {measured.label}: {reason}"
@@ -169,29 +145,30 @@ def _corrected_answer(
 def _corrected(
     forecast: ScenarioForecast,
     anchor: ScenarioForecast,
-    step: MeasuredStep,
+    measured_s: float,
     chosen_host: HostSelection,
 ) -> ScenarioForecast:
     assert anchor.value and forecast.value
     forecast_s, anchor_s = _step_s(forecast), _step_s(anchor)
-    factor = shift_step_s(forecast_s, anchor_s, step.step_s) / forecast_s
+    factor = shift_step_s(forecast_s, anchor_s, measured_s) / forecast_s
     factor = 1 / factor if forecast.metric.name == THROUGHPUT.name else factor
-    parameters = CalibrationParameters(
-        fit_id=forecast.fit.fit_id,
-        measured=anchor.scenario.canonical_json(),
-        label=anchor.scenario.label,
-        measured_s=step.step_s,
-        forecast_s=anchor_s,
-    )
+    label, fit_id = anchor.scenario.label, forecast.fit.fit_id
+    parameters: dict[str, JsonValue] = {
+        "fit_id": fit_id,
+        "measured": anchor.scenario.canonical_json(),
+        "label": label,
+        "measured_s": measured_s,
+        "forecast_s": anchor_s,
+    }
     system = _system(forecast.system)
     record = FitRecord(
         system=system.name,
         model_version=system.version,
-        parameters=parameters.model_dump(),
+        parameters=parameters,
         run_ids=forecast.fit.group.run_ids,
-        row_filter=f"rows of fit {parameters.fit_id}, and a measured step",
+        row_filter=f"rows of fit {fit_id}, and a measured step",
         row_count=1,
-        data_hash=content_hash(parameters.canonical_json()),
+        data_hash=content_hash(canonical(parameters)),
         backend=chosen_host.backend,
         host_id=chosen_host.host_id,
         code_version=code_version(),
@@ -207,7 +184,7 @@ def _corrected(
         fit=fit,
         past=None,
         is_new=True,
-        corrected_by=parameters.in_words,
+        corrected_by=f"{label}: {measured_s:.4g} s measured, {anchor_s:.4g} s forecast",
     )
 
 

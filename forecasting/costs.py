@@ -2,33 +2,18 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from models.choice.offers import prices_in_one_region
 from models.predictddl.observations import images_per_step
 from profilers.probe import STEP_TIME, THROUGHPUT
-from warehouse.ledger import price_snapshot
 from warehouse.records import BadInput, Price, Scenario
 
 _SAMPLES = 1e6
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What all nodes of a scenario cost an hour, at the prices of their types."""
-
-    usd_per_hour: float
-    prices: tuple[Price, ...]
-
-    @property
-    def snapshot(self) -> str:
-        """The id of the prices."""
-        return price_snapshot(self.prices)
-
-
-def cost_of(scenario: Scenario, prices: Sequence[Price]) -> Cost | None:
-    """Return what a scenario costs on demand; None where a node type has no price.
+def prices_of(scenario: Scenario, prices: Sequence[Price]) -> tuple[Price, ...] | None:
+    """Return what nodes of a scenario cost on demand; None where a node type has no price.
 
     All its nodes are in one region, the cheapest that has all types.
 
@@ -38,12 +23,17 @@ def cost_of(scenario: Scenario, prices: Sequence[Price]) -> Cost | None:
     """
     nodes = nodes_by_type(scenario)
     try:
-        applied = prices_in_one_region(prices, nodes, "on_demand", datetime.now(UTC))
+        return tuple(prices_in_one_region(prices, nodes, "on_demand", datetime.now(UTC)))
     except BadInput:
         return None
-    return Cost(
-        sum(price.usd_per_hour * nodes[price.node_type] for price in applied), tuple(applied)
-    )
+
+
+def usd_per_hour(scenario: Scenario, prices: Sequence[Price] | None) -> float | None:
+    """Return what all nodes of a scenario cost an hour at the prices of their types, if known."""
+    if prices is None:
+        return None
+    nodes = nodes_by_type(scenario)
+    return sum(price.usd_per_hour * nodes[price.node_type] for price in prices)
 
 
 def nodes_by_type(scenario: Scenario) -> Counter[str]:

@@ -7,8 +7,8 @@ from math import isfinite
 
 from forecasting.fits import Fit, FitGroup, FitInputs, load_or_fit
 from forecasting.forecast_history import Figures
-from forecasting.history_scope import SelectedRuns
-from forecasting.scope import Asked, Matched, Scope
+from forecasting.history_scope import Runs
+from forecasting.scope import Asked, ForecastRefusal, Matched, Scope
 from models.system import System
 from profilers.probe import Metric
 from profilers.probes import measuring_probe
@@ -24,12 +24,10 @@ class Plan:
     """What forecasts rest on, and which of them share a fit.
 
     Attributes:
-        scope: whose runs count.
         matched: of each system and scenario, its runs, or why there is no forecast.
         groups: what is fitted once.
     """
 
-    scope: Scope
     matched: Mapping[Key, Matched]
     groups: tuple[FitGroup, ...]
 
@@ -53,9 +51,9 @@ def match(questions: Sequence[Asked], systems: Sequence[System], scope: Scope) -
             for scenario in scenarios
             for system, by_scenario in by_system.items()
         }
-    members: dict[Hashable, list[tuple[Key, SelectedRuns]]] = {}
+    members: dict[Hashable, list[tuple[Key, Runs]]] = {}
     for key, selected in matched.items():
-        if isinstance(selected, SelectedRuns):
+        if not isinstance(selected, ForecastRefusal):
             fit_key = key[0].name, scope.fit_key(key[0], selected)
             members.setdefault(fit_key, []).append((key, selected))
     groups = tuple(
@@ -66,7 +64,7 @@ def match(questions: Sequence[Asked], systems: Sequence[System], scope: Scope) -
         )
         for of_group in members.values()
     )
-    return Plan(scope, matched, groups)
+    return Plan(matched, groups)
 
 
 def fit_groups(

@@ -6,13 +6,13 @@ know nodes by what they can do, where it has few steps, about other hosts' too.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
-from forecasting.asked_ledger import snapshot_of, write_forecasts
-from forecasting.costs import Cost, cost_of, samples_per_s, usd_per_million_samples
+from forecasting.asked_ledger import write_forecasts
+from forecasting.costs import prices_of, samples_per_s, usd_per_hour, usd_per_million_samples
 from forecasting.fit_plan import Key, Plan, Say, figures_of, fit_groups, match, metric_of
 from forecasting.fits import Fit, FitGroup, FitInputs, read_fit_inputs
 from forecasting.forecast_history import (
@@ -36,8 +36,8 @@ from networks import check
 from networks.primitives import PrimitiveGraph
 from profilers.probe import Metric
 from studies.curve import Curve
-from warehouse.ledger import FitRecord
-from warehouse.records import Backend, BadInput, Scenario
+from warehouse.ledger import FitRecord, price_snapshot
+from warehouse.records import Backend, BadInput, Price, Scenario
 from warehouse.warehouse import Warehouse
 
 _SHOWN = "`stepcast predict --far-out` shows the number"
@@ -50,8 +50,9 @@ class ScenarioForecast:
     `value` is None where the system knows no more than `low` and `high`: `unknown` says why.
     `past` is None where nothing has been judged that is as far from what its fit saw; `is_new`
     tells a forecast that was made now from one that the ledger has. `changed` are node types that
-    are not any more what the profiles say that it rests on. `cost` is None where a node type has no
-    price. `case` says which judged scenarios are nearest, and whether it is far from all of them.
+    are not any more what the profiles say that it rests on. `prices` are those of its nodes, None
+    where a node type has none. `case` says which judged scenarios are nearest, and whether it is
+    far from all of them.
     `corrected_by` is the measured step that corrected it; None: it is the system's own.
     `answered_by` is whose forecast the system gave where its own would be worse; None: its own.
     `detail` is what a forecast consists of, of systems that tell.
@@ -70,7 +71,7 @@ class ScenarioForecast:
     case: NearestCases
     is_new: bool
     changed: tuple[NodeTypeChange, ...] = ()
-    cost: Cost | None = None
+    prices: tuple[Price, ...] | None = None
     corrected_by: str | None = None
     answered_by: str | None = None
     detail: Mapping[str, Any] | None = None
@@ -95,12 +96,22 @@ class ScenarioForecast:
             return None
         return samples_per_s(self.scenario, self.metric.name, self.value)
 
+    @cached_property
+    def usd_per_hour(self) -> float | None:
+        """What all nodes cost an hour; None where a node type has no price."""
+        return usd_per_hour(self.scenario, self.prices)
+
+    @property
+    def price_snapshot(self) -> str | None:
+        """The id of the prices, as the ledger has it."""
+        return None if self.prices is None else price_snapshot(self.prices)
+
     @property
     def usd_per_million_samples(self) -> float | None:
         """What a million samples cost, as forecast; None where the price or the value lacks."""
-        if self.cost is None or self.value is None:
+        usd = self.usd_per_hour
+        if usd is None or self.value is None:
             return None
-        usd = self.cost.usd_per_hour
         return usd_per_million_samples(self.scenario, self.metric.name, self.value, usd)
 
 
@@ -173,42 +184,15 @@ def predict_curves(
             known_by=known_by,
         )
         ready = _read(curves, systems, scope, warehouse, known_by)
-    return _forecast(ready, NOTHING, warehouse, dry_run=dry_run, far_out=far_out, say=say)
-
-
-@dataclass(frozen=True)
-class Observations:
-    """What is known of a question that no landed run tells.
-
-    Attributes:
-        graphs: of networks without a name, by the name and size that they are asked about by.
-        measured: what nodes told that they can do: by node type and metric of probe `inventory`.
-    """
-
-    graphs: Mapping[tuple[str, int], PrimitiveGraph] = field(default_factory=dict)
-    measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-
-    def add_to(self, fit: Fit | BadInput) -> Fit | BadInput:
-        """Return a fit that knows of these too, as far as its system can."""
-        if isinstance(fit, BadInput) or self == NOTHING:
-            return fit
-        return replace(fit, fitted=cache(partial(self._added, fit)))
-
-    def _added(self, fit: Fit) -> FittedSystem:
-        fitted = fit.fitted()
-        if isinstance(fitted, FittedWithObservations):
-            return fitted.with_graphs(self.graphs, self.measured)
-        return fitted
-
-
-NOTHING = Observations()
+    return _forecast(*ready, warehouse, dry_run=dry_run, far_out=far_out, say=say)
 
 
 def forecast_nameless(
     warehouse: Warehouse,
     scenarios: Sequence[Scenario],
     systems: Sequence[System],
-    observations: Observations,
+    graphs: Mapping[tuple[str, int], PrimitiveGraph],
+    measured: Mapping[str, Mapping[str, float]],
     choose_scope: Callable[[Sequence[VisibleRun]], HistoryScope],
 ) -> ForecastAnswer:
     """Forecast scenarios whose network or nodes have no name here; the ledger keeps nothing.
@@ -217,27 +201,25 @@ def forecast_nameless(
         warehouse: the history.
         scenarios: what is asked about.
         systems: that are asked.
-        observations: what is known of these networks and nodes.
+        graphs: of networks without a name, by the name and size that they are asked about by.
+        measured: what nodes told that they can do: by node type and metric of probe `inventory`.
         choose_scope: returns whose runs count, of all that are visible.
 
     Raises:
         BadInput: nothing that counts has been profiled.
     """
+
+    def informed(fit: Fit) -> FittedSystem:
+        fitted = fit.fitted()
+        if isinstance(fitted, FittedWithObservations):
+            return fitted.with_graphs(graphs, measured)
+        return fitted
+
     questions = [NamelessScenario(scenario) for scenario in scenarios]
     with warehouse.reading():
         scope = choose_scope(visible_runs(warehouse))
         ready = _read(questions, systems, scope, warehouse, None)
-    return _forecast(ready, observations, warehouse, dry_run=True, far_out=False)
-
-
-@dataclass(frozen=True)
-class _Ready:
-    """All that forecasts need of the history."""
-
-    plan: Plan
-    chosen_host: HostSelection
-    inputs: Mapping[FitGroup, FitInputs]
-    history: ForecastHistory
+    return _forecast(*ready, warehouse, dry_run=True, far_out=False, informed=informed)
 
 
 def _read(
@@ -246,27 +228,32 @@ def _read(
     scope: HistoryScope,
     warehouse: Warehouse,
     known_by: datetime | None,
-) -> _Ready:
+) -> tuple[Plan, HistoryScope, Mapping[FitGroup, FitInputs], ForecastHistory]:
     plan = match(questions, systems, scope)
     inputs = read_fit_inputs(plan.groups, scope.host_id, warehouse)
-    history = read_history(warehouse, plan.groups, scope.chosen_host, known_by)
-    return _Ready(plan, scope.chosen_host, inputs, history)
+    return plan, scope, inputs, read_history(warehouse, plan.groups, scope.chosen_host, known_by)
 
 
 def _forecast(
-    ready: _Ready,
-    observations: Observations,
+    plan: Plan,
+    scope: HistoryScope,
+    inputs: Mapping[FitGroup, FitInputs],
+    history: ForecastHistory,
     warehouse: Warehouse,
     *,
     dry_run: bool,
     far_out: bool,
     say: Say = lambda _: None,
+    informed: Callable[[Fit], FittedSystem] | None = None,
 ) -> ForecastAnswer:
-    plan, history = ready.plan, ready.history
-    fits = {
-        group: observations.add_to(fit)
-        for group, fit in fit_groups(ready.inputs, plan.scope, say).items()
-    }
+    fits = fit_groups(inputs, scope, say)
+    if informed is not None:
+        fits = {
+            group: replace(fit, fitted=cache(partial(informed, fit)))
+            if isinstance(fit, Fit)
+            else fit
+            for group, fit in fits.items()
+        }
     group_of = plan.group_of()
     # Systems read at once what the forecasts need that the ledger does not have.
     new: dict[System, list[Scenario]] = {}
@@ -285,13 +272,13 @@ def _forecast(
     written = 0
     if not dry_run:
         unwritten = [
-            forecast
-            for forecast in forecasts
-            if forecast.is_new
-            or not history.has_asked(forecast.fit.fit_id, forecast.scenario, snapshot_of(forecast))
+            each
+            for each in forecasts
+            if each.is_new
+            or not history.has_asked(each.fit.fit_id, each.scenario, each.price_snapshot)
         ]
-        written = write_forecasts(unwritten, ready.chosen_host, warehouse, _made(fits))
-    return ForecastAnswer(ready.chosen_host, forecasts, refused, written)
+        written = write_forecasts(unwritten, scope.chosen_host, warehouse, _made(fits))
+    return ForecastAnswer(scope.chosen_host, forecasts, refused, written)
 
 
 def fit_for_scenario(
@@ -350,7 +337,7 @@ def _answer(
     metric = metric_of(scenario)
     case = find_nearest_cases(history.judged, system.name, metric.name, scenario, split)
     if not far_out:
-        judged = history.judged.of.get((system.name, metric.name), ())
+        judged = history.judged.get((system.name, metric.name), ())
         trained = (run.subject.scenario for run in group.runs if run.exchanges)
         if far := case.far or far_links(scenario, trained, judged):
             return ForecastRefusal(scenario, system, f"far out: {far}; {_SHOWN}")
@@ -380,7 +367,7 @@ def _answer(
         case=case,
         is_new=known is None,
         changed=history.changed_since(group),
-        cost=cost_of(scenario, history.prices),
+        prices=prices_of(scenario, history.prices),
         answered_by=None if answered_by == system.name else answered_by,
         detail=detail,
     )

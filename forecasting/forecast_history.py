@@ -10,7 +10,7 @@ import polars as pl
 
 from forecasting.fits import FitGroup
 from forecasting.history_scope import HostSelection
-from forecasting.nearest import JudgedScenarios
+from forecasting.nearest import JudgedScenarios, read_judged_scenarios
 from models.choice.offers import preferred_prices
 from warehouse.home import code_version
 from warehouse.records import Backend, Price, Scenario
@@ -111,9 +111,7 @@ def read_history(
     past = _past(warehouse, chosen_host.backend) if is_judged else {}
     changed = _changed(warehouse)
     prices = preferred_prices(warehouse.query("prices_as_of", market="on_demand"))
-    judged = JudgedScenarios({})
-    if is_judged:
-        judged = JudgedScenarios.read(warehouse, chosen_host.backend, known_by)
+    judged = read_judged_scenarios(warehouse, chosen_host.backend, known_by) if is_judged else {}
     return ForecastHistory(splits, groups, past, ledger, changed, prices, judged)
 
 

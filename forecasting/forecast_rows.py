@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from forecasting.costs import cost_of, nodes_by_type, usd_per_million_samples
+from forecasting.costs import nodes_by_type, prices_of, usd_per_hour, usd_per_million_samples
 from forecasting.forecast import ForecastAnswer, ScenarioForecast
 from forecasting.scope import ForecastRefusal
 from forecasting.standing import standing
@@ -73,25 +73,23 @@ def rows_by_scenario(
     """
     usd: dict[tuple[date, frozenset[tuple[str, int]]], float | None] = {}
 
-    def usd_per_hour(scenario: Scenario, day: date, prices: Sequence[Price]) -> float | None:
+    def usd_of(scenario: Scenario, day: date, prices: Sequence[Price]) -> float | None:
         key = day, frozenset(nodes_by_type(scenario).items())
         if key not in usd:
-            cost = cost_of(scenario, prices)
-            usd[key] = None if cost is None else cost.usd_per_hour
+            usd[key] = usd_per_hour(scenario, prices_of(scenario, prices))
         return usd[key]
 
     about = cache(_about)
     rows: dict[Scenario, list[dict[str, Any]]] = {}
     once = {(each.scenario, each.system.name): each for each in answer.forecasts}
     for forecast in once.values():
-        scenario, cost = forecast.scenario, forecast.cost
+        scenario = forecast.scenario
         row = about(scenario) | _forecast_fields(forecast)
         days: list[tuple[date | None, float | None]] = [
-            (day, usd_per_hour(scenario, day, prices)) for day, prices in priced
-        ]
-        own = None if cost is None else cost.usd_per_hour
+            (day, usd_of(scenario, day, prices)) for day, prices in priced
+        ] or [(None, forecast.usd_per_hour)]
         rows.setdefault(scenario, []).extend(
-            row | {"priced_on": day} | _cost(forecast, each) for day, each in days or [(None, own)]
+            row | {"priced_on": day} | _cost(forecast, each) for day, each in days
         )
     refusals: dict[Scenario, list[ForecastRefusal]] = {}
     for refusal in answer.refused:

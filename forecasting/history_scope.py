@@ -52,17 +52,8 @@ class VisibleRun(NamedTuple):
         return self.host_id, about.probe, about.link_mbps, config
 
 
-@dataclass(frozen=True)
-class SelectedRuns:
-    """The runs that meet what a forecast asks for, the newest first, and asks that none meets."""
-
-    runs: tuple[VisibleRun, ...]
-    lacking: tuple[Requirement, ...]
-
-    @property
-    def rounds(self) -> frozenset[Round]:
-        """The rounds that they are of."""
-        return frozenset(run.round for run in self.runs)
+Runs = tuple[VisibleRun, ...]
+"""Runs that a forecast rests on, the newest first."""
 
 
 def visible_runs(
@@ -114,8 +105,10 @@ class RunIndex:
         return self._serving[requirement]
 
 
-def select_runs(requirements: Sequence[Requirement], runs: RunIndex) -> SelectedRuns:
-    """Return the runs that meet what a forecast asks for.
+def select_runs(
+    requirements: Sequence[Requirement], runs: RunIndex
+) -> tuple[Runs, tuple[Requirement, ...]]:
+    """Return the runs that meet what a forecast asks for, and what none meets.
 
     Of asks about neither `train` scenarios nor public measurements the newest round counts that
     meets all which are not optional, so that days are not mixed. Where no round does, each ask is
@@ -147,15 +140,16 @@ def select_runs(requirements: Sequence[Requirement], runs: RunIndex) -> Selected
         for requirement in requirements
         if not requirement.optional and not serving[requirement]
     )
-    return SelectedRuns(newest_of_each(selected), lacking)
+    return newest_of_each(selected), lacking
 
 
 def select_by_inventory(
     requirements: Sequence[Requirement],
-    selected: SelectedRuns,
+    selected: Runs,
+    lacking: tuple[Requirement, ...],
     runs: RunIndex,
     elsewhere: RunIndex,
-) -> SelectedRuns:
+) -> tuple[Runs, tuple[Requirement, ...]]:
     """Return what a forecast rests on whose system knows nodes by what they can do.
 
     Steps of `train` scenarios count with the inventories of their nodes and of the nodes that are
@@ -165,6 +159,7 @@ def select_by_inventory(
     Args:
         requirements: as of `select_runs`; those of a `cluster` are of inventories.
         selected: what meets them here.
+        lacking: those that nothing here meets.
         runs: visible runs of this host.
         elsewhere: visible runs of the backend's other hosts.
     """
@@ -179,7 +174,7 @@ def select_by_inventory(
     own_inventories = runs.about(lambda subject: subject.probe in inventories)
     other_inventories = elsewhere.about(lambda subject: subject.probe in inventories)
     inventoried = {node_type for run in own_inventories for node_type in run.subject.worker_types}
-    steps = [run for run in selected.runs if run.subject.probe in of_steps]
+    steps = [run for run in selected if run.subject.probe in of_steps]
     known = set[tuple[str, str]]().union(*map(_nodes, other_inventories))
     others = elsewhere.about(lambda subject: subject.probe in of_steps)
     others = _on_known_nodes(others, known)
@@ -189,21 +184,17 @@ def select_by_inventory(
     elif others:
         # What nodes without an inventory can do is a guess, which would look like a difference.
         guessed = [run for run in steps if not run.subject.worker_types <= inventoried]
-        selected = SelectedRuns(
-            tuple(run for run in selected.runs if run not in guessed), selected.lacking
-        )
+        selected = tuple(run for run in selected if run not in guessed)
     if not steps and not others:
-        return selected
+        return selected, lacking
     wanted = types.union(*(run.subject.worker_types for run in steps))
     nodes = set[tuple[str, str]]().union(*map(_nodes, others))
     own = [run for run in own_inventories if run.subject.worker_types <= wanted]
     other_inventories = _on_known_nodes(other_inventories, nodes)
-    lacking = [requirement for requirement in selected.lacking if requirement.scope != "train"]
-    lacking += of_nodes if others and not types <= inventoried else []
-    return SelectedRuns(
-        newest_of_each([*selected.runs, *own, *others, *other_inventories]),
-        tuple(dict.fromkeys(lacking)),
-    )
+    needed = [requirement for requirement in lacking if requirement.scope != "train"]
+    needed += of_nodes if others and not types <= inventoried else []
+    chosen = newest_of_each([*selected, *own, *others, *other_inventories])
+    return chosen, tuple(dict.fromkeys(needed))
 
 
 def _on_known_nodes(runs: Sequence[VisibleRun], known: Set[tuple[str, str]]) -> list[VisibleRun]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from math import log2
-from typing import Self
 
 from networks.catalogue import OWN
 from networks.extraction import primitive_graphs
@@ -145,72 +144,64 @@ class Neighbour:
 
 
 @dataclass(frozen=True)
-class NeighbourDistance:
-    """A neighbour and its distance from what is asked about."""
-
-    neighbour: Neighbour
-    distance: float
-
-
-@dataclass(frozen=True)
 class NearestCases:
     """What is known about forecasts of a system near a scenario.
 
     Attributes:
-        nearest: that were judged, the nearest first; none: nothing like it was.
+        nearest: that were judged, each with its distance, the nearest first; none: nothing like it
+            was.
         far: why a forecast is farther out than any that was judged, and what to measure; None: it
             is not, or too little was judged to tell.
     """
 
-    nearest: tuple[NeighbourDistance, ...]
+    nearest: tuple[tuple[Neighbour, float], ...]
     far: str | None
 
     @property
     def error(self) -> float | None:
         """Mean size of the errors of the nearest, percent; None if there are none."""
-        sizes = [case.neighbour.size for case in self.nearest]
+        sizes = [neighbour.size for neighbour, _ in self.nearest]
         return sum(sizes) / len(sizes) if sizes else None
 
     @property
     def inside(self) -> int:
         """How many of their intervals had what was measured."""
-        return sum(case.neighbour.inside for case in self.nearest)
+        return sum(neighbour.inside for neighbour, _ in self.nearest)
 
     @property
     def intervals(self) -> int:
         """How many forecasts of them had an interval."""
-        return sum(case.neighbour.intervals for case in self.nearest)
+        return sum(neighbour.intervals for neighbour, _ in self.nearest)
 
 
-@dataclass(frozen=True)
-class JudgedScenarios:
-    """All scenarios that were judged on a backend, by system and metric."""
+JudgedScenarios = Mapping[tuple[str, str], Sequence[Neighbour]]
+"""All scenarios that were judged on a backend, by system and metric."""
 
-    of: Mapping[tuple[str, str], Sequence[Neighbour]]
 
-    @classmethod
-    def read(cls, warehouse: Warehouse, backend: Backend, known_by: datetime | None = None) -> Self:
-        """Read what had been judged by a time, whether a study asked for the forecast or a user."""
-        neighbours: dict[tuple[str, str], list[Neighbour]] = {}
-        places: dict[str, Coordinates] = {}
-        when = None if known_by is None else known_by.isoformat()
-        rows = warehouse.kept_query("judged_scenarios", backend=backend, known_by=when)
-        for row in rows.to_dicts():
-            key = row["scenario_id"]
-            if key not in places:
-                places[key] = coordinates(Scenario.model_validate(json.loads(row["canonical"])))
-            neighbour = Neighbour(
-                label=row["label"],
-                scenario_id=key,
-                at=places[key],
-                error=row["error_percent"],
-                size=row["ape_percent"],
-                inside=row["inside"],
-                intervals=row["with_interval"],
-                split=row["split"],
-            )
-            neighbours.setdefault((row["system"], row["metric"]), []).append(neighbour)
-        return cls(neighbours)
+def read_judged_scenarios(
+    warehouse: Warehouse, backend: Backend, known_by: datetime | None = None
+) -> JudgedScenarios:
+    """Read what had been judged by a time, whether a study asked for the forecast or a user."""
+    neighbours: dict[tuple[str, str], list[Neighbour]] = {}
+    places: dict[str, Coordinates] = {}
+    when = None if known_by is None else known_by.isoformat()
+    rows = warehouse.kept_query("judged_scenarios", backend=backend, known_by=when)
+    for row in rows.to_dicts():
+        key = row["scenario_id"]
+        if key not in places:
+            places[key] = coordinates(Scenario.model_validate(json.loads(row["canonical"])))
+        neighbour = Neighbour(
+            label=row["label"],
+            scenario_id=key,
+            at=places[key],
+            error=row["error_percent"],
+            size=row["ape_percent"],
+            inside=row["inside"],
+            intervals=row["with_interval"],
+            split=row["split"],
+        )
+        neighbours.setdefault((row["system"], row["metric"]), []).append(neighbour)
+    return neighbours
 
 
 def find_nearest_cases(
@@ -230,34 +221,20 @@ def find_nearest_cases(
     at = coordinates(scenario)
     neighbours = [
         neighbour
-        for neighbour in judged.of.get((system, metric), ())
+        for neighbour in judged.get((system, metric), ())
         if neighbour.at.training == at.training
     ]
-    nearest = sort_by_distance(at, neighbours, split)[:NEAREST]
+    ranked = sorted(
+        ((neighbour, at.distance(neighbour.at)) for neighbour in neighbours),
+        key=lambda near: (split not in (None, near[0].split), near[1], near[0].label),
+    )
+    # A scenario of which forecasts of several splits were judged is there once.
+    nearest: dict[str, tuple[Neighbour, float]] = {}
+    for near in ranked:
+        nearest.setdefault(near[0].scenario_id, near)
     far = "; ".join(_beyond(at, [neighbour.at for neighbour in neighbours]))
     far = far and f"{far}; list it under test of a study: `stepcast run` judges it"
-    return NearestCases(tuple(nearest), far or None)
-
-
-def sort_by_distance(
-    at: Coordinates, neighbours: Iterable[Neighbour], split: str | None
-) -> list[NeighbourDistance]:
-    """Return judged scenarios with their distances, those of a split first, the nearest first.
-
-    A scenario of which forecasts of several splits were judged is there once.
-    """
-    ranked = sorted(
-        (NeighbourDistance(neighbour, at.distance(neighbour.at)) for neighbour in neighbours),
-        key=lambda case: (
-            split is not None and case.neighbour.split != split,
-            case.distance,
-            case.neighbour.label,
-        ),
-    )
-    first: dict[str, NeighbourDistance] = {}
-    for case in ranked:
-        first.setdefault(case.neighbour.scenario_id, case)
-    return list(first.values())
+    return NearestCases(tuple(nearest.values())[:NEAREST], far or None)
 
 
 def _beyond(at: Coordinates, known: Sequence[Coordinates]) -> Iterator[str]:

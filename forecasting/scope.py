@@ -9,7 +9,7 @@ from itertools import chain
 from forecasting.history_scope import (
     HostSelection,
     RunIndex,
-    SelectedRuns,
+    Runs,
     VisibleRun,
     host_here,
     newest_of_each,
@@ -56,7 +56,7 @@ class ForecastRefusal:
         return f"{self.system.name}: {self.reason}"
 
 
-Matched = SelectedRuns | ForecastRefusal
+Matched = Runs | ForecastRefusal
 """The runs that a forecast rests on, or why there is no forecast."""
 
 
@@ -177,11 +177,13 @@ class HistoryScope:
             ):
                 return ForecastRefusal(scenario, system, reason)
         resolved_asks = list(chain(*on_links))
-        selected = select_runs(resolved_asks, self.on_host)
+        selected, lacking = select_runs(resolved_asks, self.on_host)
         if system.transfers_across_hosts:
-            selected = select_by_inventory(resolved_asks, selected, self.on_host, self.elsewhere)
-        if selected.lacking:
-            needed = find_missing_runs(selected.lacking)
+            selected, lacking = select_by_inventory(
+                resolved_asks, selected, lacking, self.on_host, self.elsewhere
+            )
+        if lacking:
+            needed = find_missing_runs(lacking)
             reason = f"no {', no '.join(missing_run.text for missing_run in needed)}"
             return ForecastRefusal(scenario, system, reason, lacking=needed)
         several = scenario.strategy.workers * scenario.strategy.devices_per_node > 1
@@ -189,20 +191,18 @@ class HistoryScope:
             requirement.scope == "train" and not requirement.optional
             for requirement in requirements
         )
-        if several and learns and not any(run.exchanges for run in selected.runs):
+        if several and learns and not any(run.exchanges for run in selected):
             reason = "no steps of several devices, so no exchange is known"
             return ForecastRefusal(scenario, system, reason)
         return selected
 
-    def fit_key(self, system: System, selected: SelectedRuns) -> Hashable:
+    def fit_key(self, system: System, selected: Runs) -> Hashable:
         """A pooled system sees, as in a study, all runs of the same rounds; others their own."""
-        if system.pooled:
-            return selected.rounds
-        return frozenset(run.run_id for run in selected.runs)
+        return frozenset(run.round if system.pooled else run.run_id for run in selected)
 
-    def merge(self, several: Iterable[SelectedRuns]) -> tuple[VisibleRun, ...]:
+    def merge(self, several: Iterable[Runs]) -> Runs:
         """Return the newest run about each thing, the newest first."""
-        return newest_of_each(run for selected in several for run in selected.runs)
+        return newest_of_each(chain.from_iterable(several))
 
 
 @dataclass(frozen=True)
@@ -244,12 +244,12 @@ class RoundScope:
         assert isinstance(asked, Curve)  # a study lists nothing else
         by_scenario = self.input_runs(system, asked)
         matched: dict[Scenario, Matched] = {}
-        selected: SelectedRuns | None = None
+        selected: Runs = ()
         for scenario, rests in by_scenario.items():
             if isinstance(rests, Refusal):
                 matched[scenario] = ForecastRefusal(scenario, system, rests.reason, rests.foreign)
                 continue
-            selected = selected or SelectedRuns(self._runs_of(system, asked), ())
+            selected = selected or self._runs_of(system, asked)
             matched[scenario] = selected
         return matched
 
@@ -266,16 +266,16 @@ class RoundScope:
             )
         return self._inputs[system, curve]
 
-    def fit_key(self, system: System, selected: SelectedRuns) -> Hashable:
+    def fit_key(self, system: System, selected: Runs) -> Hashable:
         """A pooled system is fitted once; any other to the runs of each curve."""
-        return None if system.pooled else tuple(run.run_id for run in selected.runs)
+        return None if system.pooled else tuple(run.run_id for run in selected)
 
-    def merge(self, several: Iterable[SelectedRuns]) -> tuple[VisibleRun, ...]:
+    def merge(self, several: Iterable[Runs]) -> Runs:
         """Return each run once, in the order that is the reverse of the study's."""
-        in_order = (run for selected in several for run in reversed(selected.runs))
+        in_order = (run for selected in several for run in reversed(selected))
         return tuple(reversed(dict.fromkeys(in_order)))
 
-    def _runs_of(self, system: System, curve: Curve) -> tuple[VisibleRun, ...]:
+    def _runs_of(self, system: System, curve: Curve) -> Runs:
         needed = in_order(self.input_runs(system, curve).values(), self.round.needs)
         runs = [run for need in needed if (run := self.round.run_of(need))]
         learned: list[Run] = []

@@ -17,7 +17,7 @@ VERSION = 1
 """Of what programs read; it grows when a key goes or means something else."""
 _SAME = (
     *("value", "low", "high", "unknown", "detail", "split", "corrected_by"),
-    "usd_per_million_samples",
+    *("usd_per_hour", "usd_per_million_samples", "price_snapshot"),
 )
 """As the forecast has them."""
 
@@ -79,7 +79,7 @@ class ForecastRow(Standing):
     @classmethod
     def of(cls, forecast: ScenarioForecast, dataset_samples: int | None = None) -> Self:
         """Return the row of a forecast, with the time of an epoch of so many samples."""
-        past, case, cost, fit = forecast.past, forecast.case, forecast.cost, forecast.fit
+        past, case, fit = forecast.past, forecast.case, forecast.fit
         return cls(
             **standing(forecast).model_dump(),
             scenario_id=forecast.scenario.scenario_id,
@@ -91,9 +91,7 @@ class ForecastRow(Standing):
             **{name: getattr(forecast, name) for name in _SAME},
             answered_by=forecast.answered_by or forecast.system.name,
             epoch_s=None if dataset_samples is None else epoch_s(forecast, dataset_samples),
-            usd_per_hour=cost and cost.usd_per_hour,
             **efficiency(forecast),
-            price_snapshot=cost and cost.snapshot,
             fit_id=fit.fit_id,
             fitted_at=fit.fitted_at,
             runs=len(fit.runs),
@@ -106,13 +104,13 @@ class ForecastRow(Standing):
             noise_n=past.noise_n if past else 0,
             nearest=tuple(
                 NearestRow(
-                    scenario_id=near.neighbour.scenario_id,
-                    scenario=near.neighbour.label,
-                    distance=near.distance,
-                    error_percent=near.neighbour.error,
-                    split=near.neighbour.split,
+                    scenario_id=neighbour.scenario_id,
+                    scenario=neighbour.label,
+                    distance=distance,
+                    error_percent=neighbour.error,
+                    split=neighbour.split,
                 )
-                for near in case.nearest
+                for neighbour, distance in case.nearest
             ),
             nearest_mape_percent=case.error,
             nearest_inside=case.inside,

@@ -43,7 +43,7 @@ def parse_measured_step(text: str, curves: Sequence[Curve]) -> MeasuredStep:
             f"{EXAMPLE}; asked about are {', '.join(map(str, curve.workers))}"
         )
     value = _positive(text, name, figure)
-    return MeasuredStep(curve, value if name == "step_s" else curve.workers[0] / value)
+    return curve, value if name == "step_s" else curve.workers[0] / value
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:

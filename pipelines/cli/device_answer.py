@@ -148,8 +148,8 @@ def _cells(
     samples = dataset_samples or _SAMPLES
     if dataset_samples is not None:
         yield "-" if per_s is None else _time(samples / per_s)
-    if forecast.cost and per_s:
-        yield significant(forecast.cost.usd_per_hour * samples / per_s / 3600)
+    if (usd := forecast.usd_per_hour) and per_s:
+        yield significant(usd * samples / per_s / 3600)
     else:
         yield "-"
     yield f"{detail['needed_bytes'] / _GIB:.1f}/{detail['memory_bytes'] / _GIB:.0f}"

@@ -50,8 +50,8 @@ def _systems_by(
 
 def _nearest(forecast: ScenarioForecast) -> tuple[str, str] | None:
     near = [
-        f"{near.neighbour.label} (distance {near.distance:.1f})"
-        for near in forecast.case.nearest[:_NAMED]
+        f"{neighbour.label} (distance {distance:.1f})"
+        for neighbour, distance in forecast.case.nearest[:_NAMED]
     ]
     return (forecast.scenario.label, "; ".join(near)) if near else None
 

@@ -50,7 +50,7 @@ def print_answer(
     if others:
         print_rows(*_table(others, dataset_samples))
     if prices := dict.fromkeys(
-        price for forecast in answer.forecasts if forecast.cost for price in forecast.cost.prices
+        price for forecast in answer.forecasts for price in forecast.prices or ()
     ):
         print_text(f"Prices: {prices_in_words(prices)}.")
     for forecast in answer.forecasts:

@@ -11,7 +11,6 @@ import networks
 from forecasting import embedders
 from forecasting.forecast import (
     ForecastAnswer,
-    Observations,
     ScenarioForecast,
     forecast_nameless,
     predict_curves,
@@ -135,7 +134,8 @@ class Engine:
             self._warehouse,
             [subject for subject in subjects if isinstance(subject, Scenario)],
             [embedders.system_of(dataset)],
-            Observations(graphs, nodes.measured),
+            graphs,
+            nodes.measured,
             lambda runs: _scope(runs, nodes),
         )
 

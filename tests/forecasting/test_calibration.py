@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecasting.calibration import (
-    MeasuredStep,
     predict_corrected,
     shift_step_s,
     step_covers,
@@ -68,7 +67,7 @@ def test_a_step_tells_of_the_same_passes_with_as_many_workers_or_more() -> None:
 
 def test_one_measured_step_corrects_all_forecasts_of_its_curve(warehouse: Warehouse) -> None:
     curves = torch_curves(workers=[2, 4])
-    steps = MeasuredStep(curves[0].model_copy(update={"workers": (2,)}), 0.5)
+    steps = curves[0].model_copy(update={"workers": (2,)}), 0.5
     systems = systems_named(["srift", "ideal_scaling"])
     answer = predict_corrected(warehouse, curves, systems, steps)
     of = {(forecast.system.name, forecast.scenario): forecast for forecast in answer.forecasts}
@@ -103,7 +102,7 @@ def test_a_measured_scenario_need_not_be_asked_about(warehouse: Warehouse) -> No
     plain = predict_corrected(warehouse, [curve, alone], systems, None, dry_run=True)
     four, single = (forecast.value for forecast in plain.forecasts)
     assert four and single
-    steps = MeasuredStep(alone, 2 / single)
+    steps = alone, 2 / single
     answer = predict_corrected(warehouse, [curve], systems, steps, dry_run=True)
     names = [forecast.system.name for forecast in answer.forecasts]
     assert names == ["linear", "linear_calibrated"]
@@ -113,7 +112,7 @@ def test_a_measured_scenario_need_not_be_asked_about(warehouse: Warehouse) -> No
 
 
 def test_a_step_that_corrects_nothing_is_refused(warehouse: Warehouse) -> None:
-    steps = MeasuredStep(async_curve(workers=[4]), 0.4)
+    steps = async_curve(workers=[4]), 0.4
     with pytest.raises(BadInput, match=r"step of small_cnn .*W=4.* corrects no forecast"):
         predict_corrected(warehouse, [async_curve(workers=[2])], systems_named(["linear"]), steps)
     assert warehouse.query("predictions").filter(pl.col("study").is_null()).is_empty()

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import polars as pl
 import pytest
 
-from forecasting.costs import cost_of, usd_per_million_samples
+from forecasting.costs import prices_of, usd_per_hour, usd_per_million_samples
 from models.choice.offers import preferred_prices
 from tests.made_run import all_reduce, worker_nodes
 from warehouse.records import NodeGroup, Price, Scenario, Strategy, TrainingWorkload
@@ -54,11 +54,10 @@ def test_all_nodes_are_paid_for_in_the_cheapest_region_that_has_all() -> None:
         ("fast", "west", 1.0),
         ("small", "north", 0.1),
     )
-    cost = cost_of(servers(), known)
-    assert cost is not None
-    assert cost.usd_per_hour == pytest.approx(2 * 3.0 + 0.5)
-    assert {price.region for price in cost.prices} == {"east"}
-    assert cost_of(servers(), prices(("fast", "east", 3.0))) is None
+    found = prices_of(servers(), known)
+    assert usd_per_hour(servers(), found) == pytest.approx(2 * 3.0 + 0.5)
+    assert {price.region for price in found or ()} == {"east"}
+    assert prices_of(servers(), prices(("fast", "east", 3.0))) is None
 
 
 def test_a_million_samples_take_their_steps() -> None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from forecasting.history_scope import RunIndex, SelectedRuns, VisibleRun, select_host
+from forecasting.history_scope import RunIndex, VisibleRun, select_host
 from forecasting.scope import HistoryScope
 from models.gpu_step.system import GPU_STEP
 from profilers.steady.host import host_id
@@ -110,5 +110,5 @@ def test_optional_runs_of_another_host_refuse_nothing() -> None:
     for measured in ([public], [public, of_node]):
         scope = HistoryScope(place, RunIndex(measured), RunIndex([]))
         rests = scope.select_of(GPU_STEP, alone, scenario)
-        assert isinstance(rests, SelectedRuns)
-        assert {run.run_id for run in rests.runs} == {run.run_id for run in measured}
+        assert isinstance(rests, tuple)
+        assert {run.run_id for run in rests} == {run.run_id for run in measured}

@@ -104,13 +104,13 @@ def judged(errors: Mapping[Scenario, float]) -> JudgedScenarios:
         )
         for scenario, error in errors.items()
     ]
-    return JudgedScenarios({("srift", "step_time_s"): neighbours})
+    return {("srift", "step_time_s"): neighbours}
 
 
 def test_the_nearest_tell_how_wrong_forecasts_were() -> None:
     errors = {scenario(workers): float(-workers) for workers in (1, 2, 3, 4, 5, 6, 8)}
     case = find_nearest_cases(judged(errors), "srift", "step_time_s", scenario(16))
-    workers = [near.neighbour.error for near in case.nearest]
+    workers = [near.error for near, _ in case.nearest]
     assert workers == [-8, -6, -5, -4, -3]
     assert len(case.nearest) == NEAREST
     assert case.error == pytest.approx((8 + 6 + 5 + 4 + 3) / 5)
@@ -122,20 +122,20 @@ def test_the_same_split_comes_first() -> None:
     known = judged({scenario(workers): float(workers) for workers in (1, 2, 3, 4, 5, 6, 8)})
     neighbours = [
         replace(neighbour, split="seen" if neighbour.error < 4 else "held_out_world_size")
-        for neighbour in known.of["srift", "step_time_s"]
+        for neighbour in known["srift", "step_time_s"]
     ]
-    known = JudgedScenarios({("srift", "step_time_s"): neighbours})
+    known = {("srift", "step_time_s"): neighbours}
     case = find_nearest_cases(known, "srift", "step_time_s", scenario(1), "held_out_world_size")
-    assert [near.neighbour.error for near in case.nearest] == [4, 5, 6, 8, 1]
+    assert [near.error for near, _ in case.nearest] == [4, 5, 6, 8, 1]
 
 
 def test_a_scenario_that_was_judged_in_two_splits_is_there_once() -> None:
-    (other,) = judged({scenario(2): 9.0}).of["srift", "step_time_s"]
+    (other,) = judged({scenario(2): 9.0})["srift", "step_time_s"]
     neighbours = [replace(other, split="held_out_dnn", size=3.0), replace(other, split="seen")]
-    known = JudgedScenarios({("srift", "step_time_s"): neighbours})
+    known = {("srift", "step_time_s"): neighbours}
     for split, size in (("held_out_dnn", 3.0), ("seen", 9.0)):
         case = find_nearest_cases(known, "srift", "step_time_s", scenario(1), split)
-        assert [near.neighbour.size for near in case.nearest] == [size]
+        assert [near.size for near, _ in case.nearest] == [size]
 
 
 def test_far_out_says_what_to_measure_first() -> None:

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from assets.study_lineage import read_lineage
-from forecasting.history_scope import RunIndex, SelectedRuns, host_here, visible_runs
+from forecasting.history_scope import RunIndex, host_here, visible_runs
 from forecasting.inputs import systems_of
 from forecasting.round_forecasts import check_predicted, predict_missing
 from forecasting.scope import HistoryScope
@@ -183,4 +183,4 @@ def test_a_fit_to_public_measurements_needs_no_exchange_of_ours(tmp_path: Path) 
     public = visible_runs(warehouse, public=True)
     scope = HistoryScope(host_here(), RunIndex(public), RunIndex([]))
     rests = scope.select_of(able, curve, scenario)
-    assert isinstance(rests, SelectedRuns) and len(rests.runs) == len(public)
+    assert isinstance(rests, tuple) and len(rests) == len(public)

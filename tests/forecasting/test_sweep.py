@@ -131,12 +131,11 @@ def test_rows_say_what_predict_says(folder: SweepFolder, monkeypatch: pytest.Mon
     curve = Curve.model_validate({**template, "image_size": 64, "precision": "bfloat16"})
     answer = predict_curves(folder.open(), [curve], systems_named(["gpu_step"]), dry_run=True)
     for forecast in answer.forecasts:
-        assert forecast.cost is not None
         ours = rows.filter(scenario_id=forecast.scenario.scenario_id).row(1, named=True)
         assert ours["value"] == forecast.value
         assert (ours["low"], ours["high"]) == (forecast.low, forecast.high)
         assert ours["usd_per_million_samples"] == forecast.usd_per_million_samples
-        assert ours["usd_per_hour"] == forecast.cost.usd_per_hour
+        assert ours["usd_per_hour"] == forecast.usd_per_hour
         assert ours["nodes"] == forecast.scenario.strategy.workers
     assert len(answer.forecasts) == 2
 

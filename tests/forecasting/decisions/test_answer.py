@@ -10,7 +10,7 @@ import pytest
 from forecasting.decisions.answer import DecisionAnswer, answer, measurements
 from forecasting.decisions.question import JobQuestion
 from forecasting.inputs import systems_named
-from forecasting.nearest import JudgedScenarios
+from forecasting.nearest import read_judged_scenarios
 from models.choice.choice import best
 from models.choice.limits import Limits
 from warehouse.records import BadInput
@@ -129,7 +129,7 @@ def test_measurements_name_a_probe_with_its_time_and_price(found: DecisionAnswer
 
 
 def test_what_was_judged_later_tells_of_no_earlier_date(warehouse: Warehouse) -> None:
-    now = JudgedScenarios.read(warehouse, "emulated")
-    assert ("linear", "throughput_steps_per_s") in now.of
-    assert JudgedScenarios.read(warehouse, "emulated", WHEN).of == now.of
-    assert not JudgedScenarios.read(warehouse, "emulated", datetime(2026, 11, 1, tzinfo=UTC)).of
+    now = read_judged_scenarios(warehouse, "emulated")
+    assert ("linear", "throughput_steps_per_s") in now
+    assert read_judged_scenarios(warehouse, "emulated", WHEN) == now
+    assert not read_judged_scenarios(warehouse, "emulated", datetime(2026, 11, 1, tzinfo=UTC))

@@ -21,15 +21,15 @@ SYNCHRONOUS = Curve.model_validate(
 
 
 def test_a_step_that_was_measured() -> None:
+    two_workers = SYNCHRONOUS.model_copy(update={"workers": (2,)})
     step = parse_measured_step("workers=2,step_s=0.41", [SYNCHRONOUS])
-    assert step.curve == SYNCHRONOUS.model_copy(update={"workers": (2,)})
-    assert step.step_s == 0.41
+    assert step == (two_workers, 0.41)
     # Steps a second are those of all workers.
-    assert parse_measured_step("workers=4, steps-per-s=8", [SYNCHRONOUS]).step_s == 0.5
-    other = parse_measured_step("workers=1,batch_size=4,step_s=0.2", [SYNCHRONOUS]).curve
+    assert parse_measured_step("workers=4, steps-per-s=8", [SYNCHRONOUS])[1] == 0.5
+    other = parse_measured_step("workers=1,batch_size=4,step_s=0.2", [SYNCHRONOUS])[0]
     assert (other.workers, other.batch_size) == ((1,), 4)
     four_workers = SYNCHRONOUS.model_copy(update={"workers": (4,)})
-    assert parse_measured_step("step_s=0.41", [four_workers]).curve == four_workers
+    assert parse_measured_step("step_s=0.41", [four_workers])[0] == four_workers
 
 
 @pytest.mark.parametrize(

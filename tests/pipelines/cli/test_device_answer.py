@@ -5,7 +5,6 @@ from typing import Any, cast
 
 import pytest
 
-from forecasting.costs import Cost
 from forecasting.forecast import ScenarioForecast
 from forecasting.nearest import NearestCases
 from models.gpu_step.system import GPU_STEP
@@ -15,7 +14,7 @@ from profilers.probe import STEP_TIME
 from tests.models.gpu_step.public import scenario
 from tests.models.gpu_step.test_system import model
 from tests.profilers.training import single
-from warehouse.records import NodeGroup, Strategy
+from warehouse.records import NodeGroup, Price, Strategy
 
 GIB = 2**30
 DETAIL: dict[str, Any] = {
@@ -69,6 +68,11 @@ DETAIL: dict[str, Any] = {
 }
 
 
+PRICE = Price(
+    provider="", node_type="gpu.mine", market="on_demand", usd_per_hour=3.6, source="made up"
+)
+
+
 def forecast(**detail: Any) -> ScenarioForecast:
     """Return a step of 0.05 s of four samples of 16 words, at 3.6 dollars an hour."""
     scenario = single(NodeGroup(role="worker", node_type="gpu.mine", count=1), sequence_length=16)
@@ -86,7 +90,7 @@ def forecast(**detail: Any) -> ScenarioForecast:
         past=None,
         case=cast(NearestCases, None),
         is_new=True,
-        cost=Cost(3.6, ()),
+        prices=(PRICE,),
         detail={**DETAIL, **detail},
     )
 
