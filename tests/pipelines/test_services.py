@@ -18,10 +18,8 @@ from shutil import which
 from threading import Thread
 from time import monotonic, sleep
 
-import dagster
 import pytest
 import uvicorn
-import yaml
 from dagster import DagsterInstance, job
 from dagster_graphql import DagsterGraphQLClient
 from fastapi import FastAPI, Request, WebSocket
@@ -172,32 +170,6 @@ def test_the_unit_starts_what_the_command_line_knows(tmp_path: Path) -> None:
             copy.write_text(unit.read_text().replace(program, installed))
             done = subprocess.run([verify, "verify", copy], capture_output=True, text=True)
             assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_containers_run_the_same_services_and_only_the_proxy_is_reached() -> None:
-    services = yaml.safe_load((SERVICES / "compose.yaml").read_text())["services"]
-    assert [services[part]["command"][:3] for part in PARTS] == [["ui", "--only", p] for p in PARTS]
-    assert "--address" not in services["web"]["command"], "its loopback is the proxy's"
-    assert services["proxy"]["network_mode"] == "service:web"
-    published = {name for name, service in services.items() if "ports" in service}
-    assert (published, services["web"]["ports"]) == ({"web"}, ["443:443", "80:80"])
-
-
-def test_on_kubernetes_the_queue_is_the_same() -> None:
-    text = (SERVICES / "helm-values.yaml").read_text()
-    values = yaml.safe_load(text)
-    concurrency = yaml.safe_load((CHECKOUT / "dagster.yaml").read_text())["concurrency"]
-    on_kubernetes = values["concurrency"]
-    assert on_kubernetes["pools"] == {
-        "defaultLimit": concurrency["pools"]["default_limit"],
-        "granularity": concurrency["pools"]["granularity"],
-    }
-    assert on_kubernetes["runs"] == {
-        "tagConcurrencyLimits": concurrency["runs"]["tag_concurrency_limits"]
-    }
-    assert f"--version {dagster.__version__} " in text
-    (deployment,) = values["dagster-user-deployments"]["deployments"]
-    assert dagster_history.MODULE in deployment["codeServerArgs"]
 
 
 def test_what_costs_goes_first_and_the_fleet_last() -> None:
