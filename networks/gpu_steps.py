@@ -30,6 +30,14 @@ DTYPE_BYTES: Mapping[str, int] = {
 }
 StepPrecision = Literal["float32", "bfloat16", "float16", "bfloat16-true", "float16-true"]
 """Of autocast, float32: none; `-true` (Lightning's word): all is in that type, nothing is cast."""
+_HALF = ("bfloat16", "float16")
+
+
+def step_precision(precision: str, casts_once: bool) -> StepPrecision:
+    """Return at which precision a step is traced: TF32 casts nothing, parts are cast once."""
+    if precision not in _HALF:
+        return "float32"
+    return f"{precision}-true" if casts_once else precision  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)

@@ -110,6 +110,17 @@ def as_trained(target: str, **said: object) -> str:
     return str(Target.of(target)._replace(**known)) if known else target
 
 
+def with_config(target: str, folder: Path) -> str:
+    """Return a target that has the text of its config's file, for machines that lack the file."""
+    asked = Target.of(target)
+    file = _file(folder / asked.config)
+    return str(asked._replace(config=file.read_text())) if file.is_file() else target
+
+
+def _file(path: Path) -> Path:
+    return path / "config.json" if path.is_dir() else path
+
+
 def from_config(target: str, batch_size: int, folder: str) -> tuple[Any, dict[str, Any]]:
     """Return a module, and a batch by argument.
 
@@ -249,9 +260,12 @@ def _config(library: Any, name: str, folder: Path) -> Any:
     Raises:
         RefusedConfig: there is none.
     """
+    if name.startswith("{"):  # `with_config`
+        fields = json.loads(name)
+        return library.CONFIG_MAPPING[fields["model_type"]].from_dict(fields)
     path = folder / name
     if path.exists():
-        return _read(library, path if path.is_file() else path / "config.json", name)
+        return _read(library, _file(path), name)
     types = sorted(library.CONFIG_MAPPING.keys())
     if name in types:
         return library.AutoConfig.for_model(name)

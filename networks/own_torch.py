@@ -208,7 +208,7 @@ class OwnNetwork(torch.nn.Module):
             module, batch, by_name = self._made(batch_size)
             if _shapes(module) != _shapes(self.module):
                 raise ValueError("the model's parameters or buffers depend on batch_size")
-            self.inputs, self._drawn_size = [*batch, *by_name.values()], batch_size
+            self.inputs[:], self._drawn_size = [*batch, *by_name.values()], batch_size
         like = self.inputs[0]
         return torch.rand_like(like) if like.is_floating_point() else like
 

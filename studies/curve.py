@@ -7,6 +7,8 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from networks.gpu_steps import StepPrecision, step_precision
+from networks.own_huggingface import PREFIX
 from profilers.clusters.node_types import gpus, lacks_precision, node_group
 from profilers.probe import Metric
 from profilers.probes import measuring_probe
@@ -113,6 +115,10 @@ class Curve(Record):
     def _single_needs_no_workers(cls, fields: object) -> object:
         if not isinstance(fields, Mapping):
             return fields
+        if str(fields.get("dnn")).startswith(PREFIX):
+            if fields.get("image_size"):
+                raise ValueError("image_size: a model by its config has its own; leave it out")
+            fields = {"framework": "pytorch", "image_size": 0, **fields}
         if fields.get("strategy") == "single":
             return {"framework": "pytorch", "workers": 1, **fields}
         if fields.get("framework") == "pytorch" and not OF_SEVERAL & fields.keys():
@@ -343,6 +349,13 @@ class Curve(Record):
             )
         layout = {name: getattr(self, name) for name in LAYOUT}
         return Strategy(kind=self.strategy, workers=workers, **layout)
+
+
+def gpu_precisions(curves: Sequence[Curve]) -> list[StepPrecision]:
+    """Return at which precisions steps are traced for the GPUs of curves."""
+    on_gpus = (curve for curve in curves if any(map(gpus, curve.worker)))
+    asked = (step_precision(curve.precision, curve.casts_once) for curve in on_gpus)
+    return list(dict.fromkeys(asked))
 
 
 def expand(item: object, *, judged: bool) -> object:

@@ -1,6 +1,7 @@
 """A study: the YAML file that lists what to train and to test, by which systems and probes."""
 
 import random
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from functools import partial
@@ -9,11 +10,14 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
+from networks.extraction import register_own_model
+from networks.own_huggingface import PREFIX, as_trained
+from networks.own_model import NoGraph, tracing
 from profilers.clusters import BackendChoice
 from profilers.probe import Metric
 from profilers.probes import PROBES
 from profilers.record_file import fault, read_record
-from studies.curve import Curve, expand
+from studies.curve import Curve, expand, gpu_precisions
 from warehouse import limits
 from warehouse.fields import Name
 from warehouse.records import Backend, BadInput, Record, Scenario
@@ -131,7 +135,7 @@ class Study(Record):
         return self
 
     @model_validator(mode="after")
-    def _scenarios_differ(self) -> Self:
+    def each_scenario_once(self) -> Self:
         seen: dict[tuple[Scenario, float | None, bool], str] = {}
         for curve in self.curves:
             place = self.place_of(curve)
@@ -220,18 +224,53 @@ class Study(Record):
         every = [(curve, workers) for curve in given for workers in curve.workers]
         return [(curve, workers) for curve, workers in every if workers > 1] or every
 
+    def traced(self, folder: Path) -> "Study":
+        """Return this study with its models of Hugging Face traced, as `predict` traces them.
+
+        Args:
+            folder: in which paths of configs begin.
+
+        Raises:
+            ValueError: naming the template of a model that cannot be.
+        """
+        by_target, traced = defaultdict[str, list[Curve]](list), dict[Curve, Curve]()
+        for curve in self.curves:
+            if curve.dnn.startswith(PREFIX):
+                target = as_trained(curve.dnn, sequence_length=curve.sequence_length)
+                by_target[target].append(curve)
+        for target, curves in by_target.items():
+            sizes = list(dict.fromkeys(curve.batch_size for curve in curves))
+            with tracing(target, sizes, folder, gpu_precisions=gpu_precisions(curves)) as made:
+                try:
+                    model = made()
+                except NoGraph as error:
+                    raise ValueError(f"{self.place_of(curves[0])}.dnn: {error}") from None
+            register_own_model(model, (target, str(folder)))
+            traced |= {curve: curve.model_copy(update=model.workload_fields) for curve in curves}
+        if not traced:
+            return self
+        templates = {
+            name: tuple(tuple(traced.get(curve, curve) for curve in each) for each in given)
+            for name, given in (("train", self.train), ("test", self.test))
+        }
+        # Two configs may be of one model.
+        return self.model_copy(update=templates).each_scenario_once()  # type: ignore[operator, no-any-return]
+
     def curve_of(self, scenario: Scenario, backend: Backend) -> Curve:
         """Return the curve that a scenario belongs to."""
         return next(curve for curve in self.curves if scenario in curve.scenarios(backend))
 
 
 def read_study(path: Path) -> Study:
-    """Read a study file.
+    """Read a study file; models of Hugging Face are networks by the names of their steps.
 
     Raises:
         BadInput: as `read_record`, or it has a name that the fleet gives its own.
     """
-    study = read_record(path, Study, "study")
+    try:
+        study = read_record(path, Study, "study").traced(path.parent.resolve())
+    except ValueError as error:
+        raise BadInput(f"{path}: {error}") from None
     if study.name.startswith(OF_FLEET):
         raise BadInput(
             f"{path}: name: {study.name!r} is a name of the fleet's own studies; do not begin it "

@@ -27,10 +27,10 @@ from models.gpu_step.operators import HALF
 from models.gpu_step.own_clusters import rated, tcp_bps
 from models.gpu_step.own_times import OwnTimes
 from models.gpu_step.parallel_steps import AloneStep, Parallel, StepForecast, together
-from models.gpu_step.step import StepWork, step_precision, step_work
+from models.gpu_step.step import StepWork, step_work
 from models.gpu_step.timed_kinds import TimedKinds, kind_of, timed_shares
 from models.system import NotCovered
-from networks.gpu_steps import GpuStep, StepKey, gpu_steps
+from networks.gpu_steps import GpuStep, StepKey, gpu_steps, step_precision
 from networks.own_model import MOST_UNKNOWN
 from warehouse.records import Scenario, TrainingWorkload
 

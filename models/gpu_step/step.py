@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from models.gpu_step.dataflow import BREAKS, WAITS
 from models.gpu_step.fusion import GUARDS
 from models.gpu_step.operators import HALF, PRODUCTS, Work, work_of
-from networks.gpu_steps import GpuStep, Operator, StepPrecision, Tensor
+from networks.gpu_steps import GpuStep, Operator, Tensor
 from warehouse.records import Optimizer, Precision
 
 _ADAM = (
@@ -72,13 +72,6 @@ class StepWork:
     def on_gpu(self) -> NDArray[np.bool_]:
         """Which works launch something."""
         return np.array([work.kind != "none" for work in self.works])
-
-
-def step_precision(precision: Precision, casts_once: bool) -> StepPrecision:
-    """Return at which precision a step is traced: TF32 casts nothing, parts are cast once."""
-    if precision not in HALF:
-        return "float32"
-    return f"{precision}-true" if casts_once else precision  # type: ignore[return-value]
 
 
 def step_work(

@@ -289,8 +289,8 @@ def _with_model(
     from forecasting.decisions.layouts import KEPT
     from forecasting.decisions.question import batch_sizes_of
     from models.gpu_step.device import device_of_node
-    from models.gpu_step.step import step_precision
     from networks.extraction import register_own_model
+    from networks.gpu_steps import step_precision
 
     target, length = question.dnn, options.sequence_length
     if ":" not in target:

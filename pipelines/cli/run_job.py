@@ -12,6 +12,7 @@ import typer
 from forecasting.inputs import baseline_in_words, input_runs_by_system, systems_of
 from forecasting.results import outcome, summary
 from forecasting.study_checks import load_study, load_unchecked
+from networks.catalogue import source
 from pipelines.cli.errors import Interrupted
 from pipelines.cli.money import SpendingLimit
 from pipelines.cli.query import history_here
@@ -231,6 +232,9 @@ def _announce(ahead: RoundPlan) -> None:
     seconds = format_duration(sum(task.expected_s for task in ahead.tasks))
     tell(f"study {round_.study.name}, round {round_.repeat}: {runs}, about {seconds}")
     tell(f"backend {round_.backend}: {ahead.why}")
+    for dnn in dict.fromkeys(curve.dnn for curve in round_.study.curves):
+        if made_by := source(dnn):
+            tell(f"{dnn}: {made_by[0]}")
     for change in changed_settings(round_):
         tell(f"settings: {change}")
     for warning in _loopback_warnings(round_):

@@ -139,9 +139,8 @@ def _trace_models(sweep_file: "SweepFile", file: Path) -> "Models":
 
 def _trace_model(template: Mapping[str, Any]) -> "OwnModel":
     from forecasting.sweep_file import Grid
-    from models.gpu_step.device import device_of_node
-    from models.gpu_step.step import step_precision
     from pipelines.cli.workload import as_asked, in_words, tracing_model
+    from studies.curve import gpu_precisions
 
     target, length, curves = (
         template["dnn"],
@@ -149,15 +148,12 @@ def _trace_model(template: Mapping[str, Any]) -> "OwnModel":
         Grid(template).curves_of_values(),
     )
     batch_sizes = list(dict.fromkeys(curve.batch_size for curve in curves))
-    on_gpus = any(device_of_node(name) for curve in curves for name in curve.worker)
-    asked = {step_precision(curve.precision, curve.casts_once): None for curve in curves}
     layouts = {curve.memory_format for curve in curves}
     options = {
         "framework": template.get("framework"),
         "memory_format": "channels_last" if "channels_last" in layouts else None,
     }
-    precisions = list(asked) if on_gpus else []
-    with tracing_model(target, batch_sizes, options, length, precisions) as traced:
+    with tracing_model(target, batch_sizes, options, length, gpu_precisions(curves)) as traced:
         model = traced()
     if model.framework != "pytorch":
         raise BadInput(

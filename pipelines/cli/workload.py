@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, ValidationError
 
 from forecasting.options import named_as_options
-from models.gpu_step.device import device_of_node
-from models.gpu_step.step import step_precision
 from networks.extraction import register_own_model
 from networks.own_huggingface import PREFIX, Target, as_trained
 from networks.own_model import NoGraph, OwnModel, tracing
 from profilers.clusters.node_types import fleet_types
 from profilers.record_file import fault
-from studies.curve import OF_SEVERAL, Curve
+from studies.curve import OF_SEVERAL, Curve, gpu_precisions
 from studies.messages import count, name_some
 from studies.study import Test
 from warehouse import limits
@@ -196,15 +194,7 @@ def tracing_own_workload(
         ]
         return OwnWorkload(target, model, curves, sequence_length)
 
-    on_gpus = [
-        curve
-        for curve in expected_curves
-        if any(device_of_node(name) is not None for name in curve.worker)
-    ]
-    precisions = dict.fromkeys(
-        step_precision(curve.precision, curve.casts_once) for curve in on_gpus
-    )
-    asked = (target, batch_sizes, options, sequence_length, list(precisions))
+    asked = (target, batch_sizes, options, sequence_length, gpu_precisions(expected_curves))
     with tracing_model(*asked) as model_traced:
         yield workload
 

@@ -3,9 +3,11 @@
 import random
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import networks
+from networks.own_huggingface import PREFIX, with_config
 from profilers.nodes.program import Say, serve
 from profilers.nodes.torch_training import Trainer, lay_out
 from warehouse.records import Record, Scenario, StrategyKind, TrainingWorkload
@@ -32,8 +34,8 @@ class TrainedNetwork(Record):
         wrapper: all_reduce: a replica of DistributedDataParallel, whose buckets are a copy of all
             gradients: making it takes time, and holding it decides which batch fits. sharded: its
             parameters are divided among all ranks. single: neither.
-        source: of a user's own model, the function that builds it and the folder that has it; nodes
-            see the same files.
+        source: of a user's own model, the function that builds it and the folder that has it, which
+            nodes see, too; of Hugging Face's its config.
     """
 
     workload: TrainingWorkload
@@ -43,11 +45,11 @@ class TrainedNetwork(Record):
     @classmethod
     def of(cls, scenario: Scenario, *, wrapped: bool = True) -> Self:
         """Return what nodes of a scenario train, as it wraps the network or as it is."""
-        return cls(
-            workload=scenario.workload,
-            wrapper=scenario.strategy.kind if wrapped else "single",
-            source=networks.catalogue.source(scenario.workload.dnn) or (),
-        )
+        source = networks.catalogue.source(scenario.workload.dnn) or ()
+        if source and source[0].startswith(PREFIX):
+            source = with_config(source[0], Path(source[1])), source[1]
+        wrapper = scenario.strategy.kind if wrapped else "single"
+        return cls(workload=scenario.workload, wrapper=wrapper, source=source)
 
     def build(self, threads: int, inter_op_threads: int) -> "nn.Module":
         """Return the network, on the processor; sets PyTorch's threads, once a program."""

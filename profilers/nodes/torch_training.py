@@ -57,8 +57,9 @@ class Step:
 class TrainingStep:
     """The parts of a training step of a network, on the device that it is on.
 
-    Autocast keeps parameters in their precision; with float16 the loss is scaled. Gradients of the
-    passes of a step are added, and those of a replica are exchanged in its last pass alone.
+    Autocast keeps parameters in their precision; with float16 the loss is scaled. What is trained
+    in half precision has neither. Gradients of the passes of a step are added, and those of a
+    replica are exchanged in its last pass alone.
 
     Args:
         network: whose parameters are trained; its memory format is changed as the recipe says.
@@ -69,9 +70,11 @@ class TrainingStep:
     def __init__(self, network: "nn.Module", recipe: TrainingWorkload, device: str) -> None:
         import torch
 
+        from networks.own_torch import trained_in_half
+
         self.recipe = recipe
         self._kind = device.partition(":")[0]
-        self._autocast = recipe.precision in _AUTOCAST
+        self._autocast = recipe.precision in _AUTOCAST and not trained_in_half(network)
         if self._kind == "cuda":
             # PyTorch's default has TF32 in cuDNN alone.
             torch.backends.cuda.matmul.allow_tf32 = recipe.precision == "tf32"
@@ -81,7 +84,7 @@ class TrainingStep:
             network.compile(mode=recipe.compiled)
         self.optimizer: Any = _optimizer(network, recipe.optimizer)
         self._scaler: Any = None
-        if recipe.precision == "float16":
+        if self._autocast and recipe.precision == "float16":
             self._scaler = torch.amp.GradScaler(self._kind)
 
     def prepared(self, images: "torch.Tensor") -> "torch.Tensor":

@@ -37,7 +37,10 @@ class Replica:
         self._model = self._training = None
         gc.collect()
         device, wrapper, load = self._rank.device, self._trained.wrapper, self._trained.workload
-        network = deepcopy(self._network) if wrapper == "sharded" else self._network
+        network = self._network
+        if wrapper == "sharded":
+            drawn = getattr(network, "inputs", None)  # of a user's model, with each batch
+            network = deepcopy(network, {id(drawn): drawn})
         self._model = network.to(device)
         if wrapper == "sharded":
             from torch.distributed.device_mesh import DeviceMesh

@@ -22,6 +22,7 @@ from networks.own_huggingface import (
     class_in_words,
     from_config,
     named_configs,
+    with_config,
 )
 from networks.own_model import own_model
 from networks.own_torch import real_bytes
@@ -445,6 +446,25 @@ def test_images_are_seen_by_models_without_values(
     assert real_bytes(model) == 0
     rates = [part.drop_prob for part in model.modules() if hasattr(part, "drop_prob")]
     assert not rates or max(rates) == pytest.approx(0.1)
+
+
+def test_what_is_in_half_precision_is_trained_without_autocast(
+    write: Write, tmp_path: Path
+) -> None:
+    """PyTorch refuses to unscale gradients in float16. Nodes need no file of the config."""
+    target = with_config(as_trained(write(CLASSIFIER), weights="float16"), tmp_path)
+    (tmp_path / "config.json").unlink()
+    network = own_network(target, str(tmp_path))
+    load = TrainingWorkload(
+        dnn="own", framework="pytorch", image_size=0, batch_size=3, precision="float16"
+    )
+    step = TrainingStep(network, load, "cpu")
+    dtypes = list[torch.dtype]()
+    network.module.get_submodule("classifier").register_forward_hook(
+        lambda _, given, out: dtypes.extend((given[0].dtype, out.dtype))
+    )
+    step.run(network, network.draw(3), torch.zeros(3, dtype=torch.int64))
+    assert dtypes == [torch.float16] * 2
 
 
 @pytest.mark.parametrize("weights", [None, "bfloat16"])

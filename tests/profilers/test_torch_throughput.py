@@ -1,7 +1,9 @@
 """Synchronous training: which iterations count, and real DDP on two nodes."""
 
+import json
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import polars as pl
@@ -9,12 +11,13 @@ import pytest
 
 from profilers.clusters import Cluster, netns, open_cluster
 from profilers.clusters.node_types import node_group
+from profilers.nodes.torch_network import TrainedNetwork
 from profilers.nodes.torch_training import shard
 from profilers.probe import ProbeResult, RequestedScenarios, RunContext, measure_planned_runs
 from profilers.tables import step_table
 from profilers.torch_throughput.probe import PROBE, Piece, Settings, step_rows
 from tests.profilers.training import measured, scenario
-from warehouse.records import BadInput, Strategy
+from warehouse.records import BadInput, Strategy, TrainingWorkload
 
 
 @pytest.fixture
@@ -123,6 +126,39 @@ def test_ranks_have_parts_of_each_unit() -> None:
         assert {each.dtype for each in network.parameters()} == {torch.float32}
     finally:
         distributed.destroy_process_group()
+
+
+def test_a_part_of_a_users_model_is_given_all_tensors_of_a_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch import device, distributed
+
+    from profilers.torch_throughput.program import Replica
+
+    monkeypatch.setattr("torch.set_num_interop_threads", lambda threads: None)
+    config = {"model_type": "t5", "d_model": 8, "d_ff": 8, "d_kv": 4, "num_heads": 2}
+    (tmp_path / "config.json").write_text(json.dumps({**config, "num_layers": 1, "vocab_size": 9}))
+    load = TrainingWorkload(dnn="own-t5", framework="pytorch", image_size=0, batch_size=3)
+    source = "hf:config.json?sequence_length=4", str(tmp_path)
+    network = TrainedNetwork(workload=load, wrapper="sharded", source=source)
+    said = dict[str, object]()
+
+    def say(event: str, **facts: object) -> None:
+        said[event] = facts
+
+    any_dist: Any = distributed
+    any_dist.init_process_group("gloo", rank=0, world_size=1, store=any_dist.HashStore())
+    rank: Any = SimpleNamespace(
+        device=device("cpu"), groups=[any_dist.group.WORLD], barrier=int, settle=int
+    )
+    try:
+        threads = {"threads": 1, "inter_op_threads": 1}
+        replica = Replica({"network": network.model_dump(mode="json"), **threads}, rank, say)
+        replica.replicate()
+        replica.train(3, 2)
+    finally:
+        any_dist.destroy_process_group()
+    assert [*said] == ["replicated", "trained"]
 
 
 @pytest.mark.cluster

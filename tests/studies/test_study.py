@@ -1,9 +1,13 @@
 """Study files: read as written, and every mistake told in one line."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from networks.gpu_steps import StepKey, gpu_steps
+from networks.own_model import own_model
+from profilers.nodes.torch_network import TrainedNetwork
 from studies.study import read_study
 from tests.synthetic import DDP as TORCH
 from tests.synthetic import ONLY_PROFILES, STUDY, needs, write_study
@@ -188,3 +192,48 @@ def test_a_study_that_neither_judges_nor_profiles_is_refused(
     text: str, message: str, tmp_path: Path
 ) -> None:
     assert told(tmp_path, text).startswith(message)
+
+
+TEXT = """
+name: text
+backend: loopback
+systems: [gpu_step]
+test:
+  - {dnn: ["hf:tiny", "hf:tiny?checkpointed=1"], sequence_length: 7, batch_size: [2, 3],
+     precision: [float32, bfloat16], worker: gpu.h200}
+"""
+
+
+def write_config(folder: Path) -> None:
+    config = {"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 8, "vocab_size": 50}
+    (folder / "tiny").mkdir()
+    (folder / "tiny" / "config.json").write_text(json.dumps(config))
+
+
+def test_text_models_are_networks_by_the_names_of_their_steps(tmp_path: Path) -> None:
+    write_config(tmp_path)
+    study = read_study(write_study(tmp_path, TEXT))
+    how = ("", "?checkpointed=1")
+    names = [own_model(f"hf:tiny?sequence_length=7{each}", [2], tmp_path).dnn for each in how]
+    assert [curve.dnn for curve in study.curves] == [name for name in names for _ in range(4)]
+    loads = [curve.scenario(1, "loopback").workload for curve in study.curves]
+    assert {(load.image_size, load.sequence_length) for load in loads} == {(0, 7)}
+    keys = [StepKey(load.dnn, load.batch_size, 0, load.precision) for load in loads]  # type: ignore[arg-type]
+    assert len({step.activation_bytes for step in gpu_steps(keys).values()}) == len(keys)
+    words, _ = TrainedNetwork.of(study.curves[0].scenario(1, "loopback")).draw(3)
+    assert words.shape == (3, 7)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "expected"),
+    [
+        ("sequence_length", "image_size: 32, sequence_length", "test[0]: image_size: a model by"),
+        ("hf:tiny", "hf:none.json", "test[0].dnn: hf:none.json: no such file in"),
+        ("hf:tiny?checkpointed=1", "hf:./tiny", "test[0] repeats own-"),
+    ],
+)
+def test_text_models_that_cannot_be_are_told(
+    right: str, wrong: str, expected: str, tmp_path: Path
+) -> None:
+    write_config(tmp_path)
+    assert told(tmp_path, TEXT.replace(right, wrong)).startswith(expected)

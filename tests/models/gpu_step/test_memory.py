@@ -11,8 +11,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from models.gpu_step.device import devices
 from models.gpu_step.memory import Memory, peak_memory
-from models.gpu_step.step import step_precision
-from networks.gpu_steps import GpuStep, Tensor
+from networks.gpu_steps import GpuStep, Tensor, step_precision
 from networks.gpu_trace import trace_step
 from warehouse.records import Optimizer
 
