@@ -254,7 +254,7 @@ class Study(Record):
             for name, given in (("train", self.train), ("test", self.test))
         }
         # Two configs may be of one model.
-        return self.model_copy(update=templates).each_scenario_once()  # type: ignore[operator, no-any-return]
+        return self.model_copy(update=templates).each_scenario_once()  # type: ignore[operator]
 
     def curve_of(self, scenario: Scenario, backend: Backend) -> Curve:
         """Return the curve that a scenario belongs to."""
