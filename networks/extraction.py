@@ -4,8 +4,9 @@ import json
 import sys
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def step_graphs(
 
 @lru_cache(maxsize=64)
 def _own_extracted(file: Path, dnn: str, batch_size: int, image_size: int) -> OperationGraph:
-    words = ["own", str(file), dnn, str(batch_size), str(image_size)]
+    words = ["own", f"{dnn}:{batch_size}:{image_size}:{file}"]
     return _of_fields(json.loads(extract(f"the graph of {dnn}", words)[-1]))
 
 
@@ -85,8 +86,8 @@ def primitive_graphs(
     keys = list(wanted)
     for dnn, image_size in keys:
         check(dnn, image_size, "pytorch")
-        if dnn in _TOO_UNKNOWN:
-            raise ValueError(_TOO_UNKNOWN[dnn])
+        if (own := _OWN_MODELS.get(dnn)) is not None and own.too_unknown:
+            raise ValueError(own.too_unknown)
     return _PRIMITIVES.get(keys)
 
 
@@ -103,12 +104,8 @@ _STEP_GRAPHS: Mapping[str, GraphCache[tuple[str, int, int], OperationGraph]] = {
 _PRIMITIVES = GraphCache[tuple[str, int], PrimitiveGraph](
     "primitives", PrimitiveGraph.of, at_hand=1024, at_once=256
 )
-_REGISTERED = OrderedDict[str, None]()
-"""Users' models that this process knows, the latest last."""
-_TOO_UNKNOWN: dict[str, str] = {}
-"""Users' models whose graphs do not tell how much work they are, and why."""
-_STEPS: dict[str, dict[int, OperationGraph | Path | str]] = {}
-"""Training steps of users' models by name and batch, those of Keras's as files; or why not."""
+_OWN_MODELS = OrderedDict[str, OwnModel]()
+"""Users' models that this process knows, by name, the latest last."""
 
 
 def register_own_model(model: OwnModel, source: tuple[str, str] | None = None) -> None:
@@ -118,22 +115,19 @@ def register_own_model(model: OwnModel, source: tuple[str, str] | None = None) -
         model: what was traced of it.
         source: the module:function that builds it, and the folder that has it.
     """
-    _REGISTERED[model.dnn] = None
-    _REGISTERED.move_to_end(model.dnn)
+    known = _OWN_MODELS.get(model.dnn, model)
+    _OWN_MODELS[model.dnn] = replace(model, steps={**known.steps, **model.steps})
+    _OWN_MODELS.move_to_end(model.dnn)
     register_own_network(model.dnn, model.image_size, source, model.framework)
     if model.graph is not None:
         _PRIMITIVES.put((model.dnn, model.image_size), model.graph)
-    if model.too_unknown:
-        _TOO_UNKNOWN[model.dnn] = model.too_unknown
     register_own_steps(model.dnn, model.image_size, model.gpu_steps)
-    _STEPS.setdefault(model.dnn, {}).update(model.steps)
 
 
 def forget_own_models(but: int) -> None:
     """Forget users' models but so many, those that were registered last."""
-    for dnn in list(_REGISTERED)[:-but]:
-        for forget in (_REGISTERED.pop, _STEPS.pop, _TOO_UNKNOWN.pop):
-            forget(dnn, None)
+    for dnn in list(_OWN_MODELS)[:-but]:
+        _OWN_MODELS.pop(dnn, None)
         for forget_of in (_PRIMITIVES.forget, forget_own_steps, forget_own_network):
             forget_of(dnn)
 
@@ -141,7 +135,8 @@ def forget_own_models(but: int) -> None:
 def own_step(dnn: str, batch_size: int) -> OperationGraph | Path | str:
     """Return a training step of a user's model, of Keras's its file; or why nobody knows it."""
     unknown = "its training step was not traced: give the package.module:function that builds it"
-    return _STEPS.get(dnn, {}).get(batch_size, unknown)
+    known = _OWN_MODELS.get(dnn)
+    return unknown if known is None else known.steps.get(batch_size, unknown)
 
 
 def step_file(dnn: str, batch_size: int) -> str:
@@ -159,43 +154,29 @@ def step_file(dnn: str, batch_size: int) -> str:
     return str(step)
 
 
+_EXTRACTORS = {
+    "primitives": ("pytorch_graph", "primitive_graph"),
+    "gpu": ("pytorch_graph", "gpu_step_fields"),
+    "step-pytorch": ("pytorch_graph", "pytorch_graph"),
+    "step-tensorflow": ("operation_graph", "operation_graph"),
+    "own": ("operation_graph", "own_operation_graph"),
+}
+"""Modules and functions that extract graphs, by kind."""
+
+
 def main() -> None:
     """Write the graphs that the command line names to stdout, a line of JSON each."""
-    if sys.argv[1] == "primitives":
-        from networks.pytorch_graph import primitive_graph
-
-        for dnn, _, image_size in (word.partition(":") for word in sys.argv[2:]):
-            sys.stdout.write(primitive_graph(dnn, int(image_size)).to_json() + "\n")
-        return
-    if sys.argv[1] == "gpu":
-        from networks.pytorch_graph import gpu_step_fields
-
-        for dnn, batch_size, image_size, precision in (word.split(":") for word in sys.argv[2:]):
-            fields = gpu_step_fields(dnn, int(batch_size), int(image_size), precision)
-            sys.stdout.write(json.dumps(fields) + "\n")
-        return
-    if sys.argv[1] == "own":
+    kind, *words = sys.argv[1:]
+    module, function = _EXTRACTORS[kind]
+    if module == "operation_graph":
         import tensorflow.compat.v1 as tf1
 
-        from networks.operation_graph import own_operation_graph
-
         tf1.disable_v2_behavior()
-        _, file, dnn, batch_size, image_size = sys.argv[1:]
-        graph = own_operation_graph(Path(file), dnn, int(batch_size), int(image_size))
-        sys.stdout.write(json.dumps(asdict(graph)))
-        return
-    kind, *wanted = sys.argv[1:]
-    if kind == "step-pytorch":
-        from networks.pytorch_graph import pytorch_graph as extract
-    else:
-        import tensorflow.compat.v1 as tf1
-
-        from networks.operation_graph import operation_graph as extract
-
-        tf1.disable_v2_behavior()
-    for dnn, batch_size, image_size in (word.split(":") for word in wanted):
-        step_graph = extract(dnn, int(batch_size), int(image_size))
-        sys.stdout.write(json.dumps(asdict(step_graph)) + "\n")
+    extracted = getattr(import_module(f"networks.{module}"), function)
+    for word in words:
+        graph = extracted(*(int(it) if it.isdigit() else it for it in word.split(":", 3)))
+        fields = graph if isinstance(graph, dict) else asdict(graph)
+        sys.stdout.write(json.dumps(fields) + "\n")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ What shards divide is told apart: parameters, their gradients, and copies of bot
 """
 
 import weakref
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
@@ -17,10 +17,16 @@ from itertools import accumulate, chain
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from networks.known_values import value_of
-from networks.operator_work import WorkCounter, is_work, kernel_in_parts, most_work, tensors
+from networks.operator_work import (
+    OperatorRecorder,
+    WorkCounter,
+    is_work,
+    most_work,
+    short_name,
+    tensors,
+)
 
 _BLOCK_BYTES = 512
 """What PyTorch's allocator of CUDA's memory hands out (CUDACachingAllocator)."""
@@ -30,16 +36,18 @@ _Call = tuple[str, tuple[_Tensor, ...], tuple[_Tensor, ...], bool, float | None,
 operations (None: shapes tell), and whether these are the most that it may have."""
 
 
-class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Recorder(OperatorRecorder):  # type: ignore[no-untyped-call]
     """Notes operators, each kind of call once, their order, and which storages are alive when."""
 
+    device = "cuda"
+
     def __init__(self, most: int | None) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._most, self._noted = most, 0
+        super().__init__(most)
         self.operators: dict[_Call, tuple[int, str]] = {}
         """Calls of one kind: their number, and their text in the digest."""
         self.calls: list[tuple[int, tuple[int, ...]]] = []
         """Each call: its number in `operators`, and storages of its tensors, in and out."""
+        self.notes = (self.calls,)
         self.digest = sha256()
         self._sizes: list[int] = []
         self._changes: list[tuple[int, int]] = []
@@ -120,24 +128,19 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _note(self, call: _Call, settings: Sequence[object], touched: Sequence[object]) -> None:
         """Note a call with the tensors it touches, and in the digest what else it is told."""
-        self._noted += 1
-        if self._most is not None and self._noted > self._most:
-            raise ValueError(
-                f"its training step has more than {self._most:,} operators; a loop over a sequence "
-                "makes some at each step: use torch.nn's LSTM, GRU or RNN, or a shorter sequence"
-            )
+        self.count()
         known = self.operators.get(call)
         if known is None:
             known = self.operators[call] = len(self.operators), str(call)
         number, text = known
         self.digest.update(f"{text} {list(_settings(settings))}".encode())
-        self.calls.append((number, tuple(map(self._storage, tensors(touched)))))
-
-    def _storage(self, tensor: torch.Tensor) -> int:
-        """Return the number of a tensor's storage; -1: nobody counts it."""
-        if tensor.layout != torch.strided:
-            return -1
-        return self._alive.get(tensor.untyped_storage()._cdata, -1)  # noqa: SLF001
+        storages = tuple(
+            self._alive.get(tensor.untyped_storage()._cdata, -1)  # noqa: SLF001
+            if tensor.layout == torch.strided
+            else -1  # nobody counts it
+            for tensor in tensors(touched)
+        )
+        self.calls.append((number, storages))
 
     def _note_unrolled(self, func: Any, *args: Any) -> None:
         """Note the products of bilinear layers: PyTorch loops over one dimension of all tensors."""
@@ -155,32 +158,24 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             func._op_dk(composed, *first, *args[3:])  # noqa: SLF001
         self.calls += self.calls[before:] * (many - 1)
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        kwargs = kwargs or {}
-        inputs = tuple(_described((*args, *kwargs.values())))
-        name = func.name().partition(".")[0].removeprefix("aten::")
-        kernel = None if self._is_aside else kernel_in_parts(func)
+    def parts(
+        self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Callable[..., Any] | None:
+        """Return what runs an operator as others; the digest has those that are not noted."""
+        kernel = None if self._is_aside else super().parts(func, args, kwargs)
         if self._is_aside or kernel is not None or not is_work(func):
-            self.digest.update(f"{name} {inputs}".encode())
+            inputs = tuple(_described((*args, *kwargs.values())))
+            self.digest.update(f"{short_name(func)} {inputs}".encode())
+        return kernel
+
+    def note(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Return what an operator makes, and note it."""
         if self._is_aside or not is_work(func):
             return func(*args, **kwargs)
+        inputs, name = tuple(_described((*args, *kwargs.values()))), short_name(func)
         if name == "_local_scalar_dense":
             self._note((name, inputs, (), False, None, False), (), args)
             return value_of(args[0])
-        if kernel is not None:
-            before = len(self.calls)
-            try:
-                with self:
-                    return kernel(*args, **kwargs)
-            except Exception:
-                # It knows no tensors without values, as those that call other compilers' kernels.
-                del self.calls[before:]
         if name == "_trilinear":
             self._note_unrolled(func, *args)
         result = func(*args, **kwargs)

@@ -24,7 +24,7 @@ FullyShardedDataParallel casts its units and a whole module once, and nothing is
 
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -34,7 +34,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils import checkpoint
 
 from networks.gpu_recorder import Recorder
-from networks.operator_work import numbers
+from networks.operator_work import RECURRENT, numbers, replaced
 from networks.own_torch import exchange_tensors
 
 Precision = Literal["float32", "bfloat16", "float16", "bfloat16-true", "float16-true"]
@@ -60,11 +60,8 @@ _IN_FLOAT32 = (
 )
 """What CUDA's autocast computes in float32 and the processor's does not (autocast_mode.cpp)."""
 _HALF = (torch.bfloat16, torch.float16)
-_RECURRENT = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
-"""Functions of `torch._VF` that `torch.nn.RNNBase` calls."""
 _DROPOUT: Any = torch.nn.functional.dropout
 _SCALED_DOT_PRODUCT_ATTENTION: Any = torch.nn.functional.scaled_dot_product_attention
-_MISSING = object()
 Fields = dict[str, Any]
 """Of `networks.gpu_steps.GpuStep`."""
 
@@ -185,7 +182,12 @@ def _cuda_lists() -> Iterator[None]:
             operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
 
             def in_float32(*args: Any, operator: Any = operator, **kwargs: Any) -> Any:
-                raised = (_raised(value) for value in args)
+                raised = [
+                    value.float()
+                    if isinstance(value, torch.Tensor) and value.dtype in _HALF
+                    else value
+                    for value in args
+                ]
                 with torch._C._ExcludeDispatchKeyGuard(autocast_keys):  # noqa: SLF001
                     return operator(*raised, **kwargs)
 
@@ -193,18 +195,12 @@ def _cuda_lists() -> Iterator[None]:
         yield
 
 
-def _raised(value: Any) -> Any:
-    half = isinstance(value, torch.Tensor) and value.dtype in _HALF
-    return value.float() if half else value
-
-
-@contextmanager
-def _as_on_gpu(recorder: Recorder, *, keeps_activations: bool) -> Iterator[None]:
+def _as_on_gpu(recorder: Recorder, *, keeps_activations: bool) -> AbstractContextManager[None]:
     """Replace functions that a GPU does in other operators than a processor, wherever named.
 
     A mode of PyTorch would not see what its own functions call, nor what checkpointing runs again.
     """
-    replaced: list[tuple[dict[str, Any], str, Any]] = [
+    functions: list[tuple[dict[str, Any], str, Any]] = [
         (vars(module), name, function)
         for name, original, function in (
             ("dropout", _DROPOUT, _dropout),
@@ -214,26 +210,16 @@ def _as_on_gpu(recorder: Recorder, *, keeps_activations: bool) -> Iterator[None]
         if getattr(module, "__dict__", {}).get(name) is original
     ]
     recurrent = partial(_recurrent, recorder)
-    replaced += [(vars(torch._VF), name, recurrent) for name in _RECURRENT]  # noqa: SLF001
+    functions += [(vars(torch._VF), name, recurrent) for name in RECURRENT]  # noqa: SLF001
     # While it is traced, transformers makes masks for attention that is causal without.
     if (library := sys.modules.get("transformers.utils.import_utils")) is not None:
-        replaced.append((vars(library), "is_fake_tensor", lambda _: False))
+        functions.append((vars(library), "is_fake_tensor", lambda _: False))
     if keeps_activations:
         at_once = SimpleNamespace(apply=lambda function, _, *args: function(*args))
         without = "_checkpoint_without_reentrant_generator"
-        replaced.append((vars(checkpoint), "CheckpointFunction", at_once))
-        replaced.append((vars(checkpoint), without, lambda *_, **__: iter([None])))
-    before = [names.get(name, _MISSING) for names, name, _ in replaced]
-    for names, name, function in replaced:
-        names[name] = function
-    try:
-        yield
-    finally:
-        for (names, name, _), function in zip(replaced, before, strict=True):
-            if function is _MISSING:
-                del names[name]
-            else:
-                names[name] = function
+        functions.append((vars(checkpoint), "CheckpointFunction", at_once))
+        functions.append((vars(checkpoint), without, lambda *_, **__: iter([None])))
+    return replaced(functions)
 
 
 def _dropout(

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import zlib
 from collections import ChainMap, OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
@@ -94,15 +94,10 @@ def digest() -> str:
     content = sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         content.update(f"{path.name}\n".encode() + path.read_bytes())
-    for line in _releases():
-        content.update(line.encode())
-    return content.hexdigest()[:16]
-
-
-def _releases() -> Iterator[str]:
     for name in _LIBRARIES:
         with suppress(metadata.PackageNotFoundError):
-            yield f"{name} {metadata.version(name)}\n"
+            content.update(f"{name} {metadata.version(name)}\n".encode())
+    return content.hexdigest()[:16]
 
 
 def _file(folder: Path, name: str) -> Path:

@@ -110,7 +110,8 @@ class KnownValues(FakeTensorMode):  # type: ignore[no-untyped-call]
             return tree_map_only(torch.Tensor, self._faked, known)
         made: Any = super().dispatch(func, types, args, kwargs)
         if known is not None:
-            _keep_all(made, known)
+            for fake, values in zip(_flat(made), _flat(known), strict=False):
+                _keep(fake, values)
         elif name in _FILLED:
             _keep_filled(made, name, args)
         elif name == "rand" and not made.ndim and self._makes_up:
@@ -161,8 +162,11 @@ class KnownValues(FakeTensorMode):  # type: ignore[no-untyped-call]
             places = list[Any]()
             for place in args[1]:
                 if _is_mask(place):
+                    mask = _known(place)
                     with no_dispatch():
-                        found = _mask_of(place).nonzero().unbind(1)
+                        if mask is None:
+                            mask = torch.ones(place.shape, dtype=torch.bool)
+                        found = mask.nonzero().unbind(1)
                     places += map(self._faked, found)
                 else:
                     places.append(place)
@@ -236,11 +240,6 @@ def _keep(fake: object, known: torch.Tensor) -> None:
         fake.known_values = known  # type: ignore[attr-defined]
 
 
-def _keep_all(made: Any, known: Any) -> None:
-    for fake, values in zip(_flat(made), _flat(known), strict=False):
-        _keep(fake, values)
-
-
 def _flat(values: Any) -> Iterator[torch.Tensor]:
     for value in values if isinstance(values, list | tuple) else (values,):
         if isinstance(value, torch.Tensor):
@@ -277,11 +276,6 @@ def _keep_spread(made: Any, func: Any, args: Sequence[Any], kwargs: Mapping[str,
 
 def _is_mask(place: object) -> bool:
     return isinstance(place, torch.Tensor) and place.dtype in (torch.bool, torch.uint8)
-
-
-def _mask_of(place: torch.Tensor) -> torch.Tensor:
-    known = _known(place)
-    return torch.ones(place.shape, dtype=torch.bool) if known is None else known
 
 
 def _grouped(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tensorflow import Graph
 
 
-_WORKER, _SERVER = (f"/job:{job}/replica:0/task:0/device:CPU:0" for job in ("worker", "ps"))
+_WORKER = "/job:worker/replica:0/task:0/device:CPU:0"
 _ATTRIBUTES = ("strides", "padding", "ksize", "dilations", "transpose_a", "transpose_b")
 
 
@@ -55,29 +55,14 @@ class OperationGraph:
     parameter_count: int
     operations: tuple[GraphOperation, ...]
 
-    @property
-    def unknown(self) -> tuple[str, ...]:
-        """Return the names of operations of which not all shapes could be inferred."""
-        return tuple(operation.name for operation in self.operations if not operation.known)
 
-
-def operation_graph(
-    dnn: str,
-    batch_size: int,
-    image_size: int,
-    num_classes: int = 10,
-    *,
-    server: bool = False,
-) -> OperationGraph:
+def operation_graph(dnn: str, batch_size: int, image_size: int) -> OperationGraph:
     """Return what one step of stochastic gradient descent computes.
 
     Args:
         dnn: one of `networks.names()`.
         batch_size: images per step.
         image_size: side of an image, pixels.
-        num_classes: of the last layer.
-        server: variables, and updates of them, are on a parameter server; only what its worker
-            computes is returned.
 
     Raises:
         UnknownNetwork: no network has that name.
@@ -86,33 +71,29 @@ def operation_graph(
     """
     import tensorflow.compat.v1 as tf1
 
-    with tf1.Graph().as_default() as graph:
-        placement = tf1.train.replica_device_setter(
-            ps_tasks=int(server), ps_device=_SERVER, worker_device=_WORKER
-        )
-        with tf1.device(placement if server else _WORKER):
-            loss = training_loss(dnn, batch_size, image_size, num_classes)
-            minimize = tf1.train.GradientDescentOptimizer(0.01).minimize(loss)
-            step = tf1.group(minimize, *tf1.get_collection(tf1.GraphKeys.UPDATE_OPS))
+    with tf1.Graph().as_default() as graph, tf1.device(_WORKER):
+        loss = training_loss(dnn, batch_size, image_size)
+        minimize = tf1.train.GradientDescentOptimizer(0.01).minimize(loss)
+        step = tf1.group(minimize, *tf1.get_collection(tf1.GraphKeys.UPDATE_OPS))
         trained = tf1.trainable_variables()
         parameter_count = sum(variable.shape.num_elements() for variable in trained)
         operations = step_operations(graph, step.name)
     return OperationGraph(dnn, batch_size, image_size, parameter_count, operations)
 
 
-def own_operation_graph(file: Path, dnn: str, batch_size: int, image_size: int) -> OperationGraph:
+def own_operation_graph(dnn: str, batch_size: int, image_size: int, file: str) -> OperationGraph:
     """Return the same of a step of a user's Keras model, which `networks/own_keras.py` traced.
 
     Args:
-        file: what was written of the step.
         dnn: the model's name.
         batch_size: samples of the step.
         image_size: side of its images, pixels; 0: it takes none.
+        file: what was written of the step.
     """
     import tensorflow.compat.v1 as tf1
 
     with tf1.Graph().as_default() as graph, tf1.device(_WORKER):
-        slopes = imported_slopes(file, dnn)
+        slopes = imported_slopes(Path(file), dnn)
         apply = tf1.train.GradientDescentOptimizer(0.01).apply_gradients(slopes)
         step = tf1.group(apply, *tf1.get_collection(tf1.GraphKeys.UPDATE_OPS))
         trained = sum(variable.shape.num_elements() for _, variable in slopes)
@@ -121,10 +102,7 @@ def own_operation_graph(file: Path, dnn: str, batch_size: int, image_size: int) 
 
 
 def step_operations(graph: "Graph", step: str) -> tuple[GraphOperation, ...]:
-    """Return the operations that a worker runs for the operation `step` of a TensorFlow 1 graph.
-
-    What the graph does not place anywhere is the worker's.
-    """
+    """Return the operations that run for the operation `step` of a TensorFlow 1 graph."""
     import tensorflow.compat.v1 as tf1
 
     optimised = _optimised(graph, step)
@@ -133,19 +111,10 @@ def step_operations(graph: "Graph", step: str) -> tuple[GraphOperation, ...]:
     kept.node.extend(node for node in optimised.node if node.name in needed)
     with tf1.Graph().as_default() as inferred:
         tf1.import_graph_def(kept, name="")
-    operations = [
-        _described(operation)
-        for operation in inferred.get_operations()
-        if not _on_server(operation)
-    ]
     # Grappler's own order differs from one time to the next.
-    return tuple(sorted(operations, key=lambda operation: operation.name))
-
-
-def _on_server(operation: Any) -> bool:
-    """Tell whether it is placed there, as what takes a variable's handle is with the variable."""
-    handles = (tensor.op for tensor in operation.inputs if tensor.dtype.name == "resource")
-    return any("/job:ps/" in placed.device for placed in (operation, *handles))
+    return tuple(
+        sorted(map(_described, inferred.get_operations()), key=lambda operation: operation.name)
+    )
 
 
 def _optimised(graph: "Graph", step: str) -> Any:
@@ -156,7 +125,7 @@ def _optimised(graph: "Graph", step: str) -> Any:
 
     meta = tf1.train.export_meta_graph(graph=graph, clear_extraneous_savers=True)
     for node in meta.graph_def.node:
-        node.device = _SERVER if "/job:ps/" in node.device else _WORKER
+        node.device = _WORKER
     # Grappler keeps what collections name: of all of them only the step shall stay.
     meta.ClearField("collection_def")
     meta.collection_def["train_op"].node_list.value.append(step)
@@ -185,7 +154,13 @@ def _described(operation: Any) -> GraphOperation:
         type=canonical(operation.type),
         inputs=json.dumps([_shape(tensor) for tensor in inputs]),
         outputs=json.dumps([_shape(tensor) for tensor in outputs]),
-        attributes=json.dumps(_attributes(operation)),
+        attributes=json.dumps(
+            {
+                name: _plain(operation.get_attr(name))
+                for name in _ATTRIBUTES
+                if name in operation.node_def.attr
+            }
+        ),
         input_bytes=sum(map(_bytes, inputs)),
         output_bytes=sum(map(_bytes, outputs)),
         known=all(
@@ -208,19 +183,11 @@ def _shape(tensor: Any) -> list[int]:
 
 
 def _bytes(tensor: Any) -> int:
-    if not tensor.shape.is_fully_defined():
+    """Return the size of a tensor; handles of variables and text have none that counts."""
+    kind = tensor.dtype.base_dtype
+    if not tensor.shape.is_fully_defined() or kind.name in ("resource", "variant", "string"):
         return 0
-    return int(tensor.shape.num_elements()) * _element_bytes(tensor.dtype.base_dtype)
-
-
-def _element_bytes(kind: Any) -> int:
-    """Return the size of an element; handles of variables and text have none that counts."""
-    return 0 if kind.name in ("resource", "variant", "string") else int(kind.size)
-
-
-def _attributes(operation: Any) -> dict[str, object]:
-    given = operation.node_def.attr
-    return {name: _plain(operation.get_attr(name)) for name in _ATTRIBUTES if name in given}
+    return int(tensor.shape.num_elements()) * int(kind.size)
 
 
 def _plain(value: Any) -> object:

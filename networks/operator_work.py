@@ -9,6 +9,7 @@ tables of decompositions. Complex products count as the real ones that they cons
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from math import log2, prod
 from typing import Any
@@ -199,13 +200,43 @@ def _is_composite(func: Any) -> bool:
     return has_kernel(func.name(), _COMPOSITE) and not has_kernel(func.name(), "CPU")
 
 
-class _Parts(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Adds the work of the operators that are called while it is entered."""
+class OperatorRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Hands operators that are called while it is entered to `note`; some as those they consist of.
 
-    def __init__(self, counter: WorkCounter) -> None:
+    Attributes:
+        device: whose kernels tell what consists of others; None: nothing is taken apart.
+        notes: what is shortened again where parts cannot be followed; empty: that is an error.
+    """
+
+    device: str | None = None
+
+    def __init__(self, most: int | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.work: float | None = 0.0
-        self._counter = counter
+        self.notes: tuple[list[Any], ...] = ()
+        self._most, self._count = most, 0
+
+    def note(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Return what an operator makes."""
+        raise NotImplementedError
+
+    def parts(
+        self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Callable[..., Any] | None:
+        """Return what runs an operator as others; None: it is noted itself."""
+        return None if self.device is None else kernel_in_parts(func, self.device)
+
+    def count(self) -> None:
+        """Count an operator.
+
+        Raises:
+            ValueError: there are more than `most`.
+        """
+        self._count += 1
+        if self._most is not None and self._count > self._most:
+            raise ValueError(
+                f"its training step has more than {self._most:,} operators; a loop over a sequence "
+                "makes some at each step: use torch.nn's LSTM, GRU or RNN, or a shorter sequence"
+            )
 
     def __torch_dispatch__(
         self,
@@ -214,11 +245,57 @@ class _Parts(TorchDispatchMode):  # type: ignore[no-untyped-call]
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        result = func(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
+        if (kernel := self.parts(func, args, kwargs)) is not None:
+            lengths = [len(noted) for noted in self.notes]
+            try:
+                with self:
+                    return kernel(*args, **kwargs)
+            except Exception:
+                if not lengths:
+                    raise
+                # It knows no tensors without values, as those that call other compilers' kernels.
+                for noted, length in zip(self.notes, lengths, strict=True):
+                    del noted[length:]
+        return self.note(func, args, kwargs)
+
+
+class _Parts(OperatorRecorder):  # type: ignore[no-untyped-call]
+    """Adds the work of the operators that are called while it is entered."""
+
+    def __init__(self, counter: WorkCounter) -> None:
+        super().__init__()
+        self.work: float | None = 0.0
+        self._counter = counter
+
+    def note(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Return what an operator makes, and add its work."""
+        result = func(*args, **kwargs)
         if self.work is not None and is_work(func):
-            work = self._counter.work(func, args, kwargs or {}, result)
+            work = self._counter.work(func, args, kwargs, result)
             self.work = None if work is None else self.work + work
         return result
+
+
+RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
+"""Functions of `torch._VF` that `torch.nn.RNNBase` calls."""
+_MISSING = object()
+
+
+@contextmanager
+def replaced(functions: Sequence[tuple[dict[str, Any], str, Any]]) -> Iterator[None]:
+    """Have names mean other functions inside: of each the names of its module, its own, and it."""
+    before = [names.get(name, _MISSING) for names, name, _ in functions]
+    for names, name, function in functions:
+        names[name] = function
+    try:
+        yield
+    finally:
+        for (names, name, _), function in zip(functions, before, strict=True):
+            if function is _MISSING:
+                del names[name]
+            else:
+                names[name] = function
 
 
 def is_work(func: Any) -> bool:

@@ -8,7 +8,7 @@ activations that are computed twice. A compiled step, or one with hooks, nobody 
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,9 +16,9 @@ import torch
 from torch.amp.autocast_mode import autocast
 from torch.nn.modules import module as module_hooks
 from torch.nn.parameter import is_lazy
-from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from networks.operator_work import flops, tensors
+from networks.operator_work import OperatorRecorder, flops, tensors
 
 _SINGLE = (torch.float32, torch.complex64)
 _HALF = (torch.bfloat16, torch.float16)
@@ -104,7 +104,7 @@ def _of_tensors(module: torch.nn.Module) -> Iterator[str]:
             yield f"parameter {name} has hooks on its gradient: return it without them"
 
 
-class StepWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class StepWatch(OperatorRecorder):  # type: ignore[no-untyped-call]
     """Notes what alters a training step, in the forward pass of a module.
 
     Attributes:
@@ -113,7 +113,7 @@ class StepWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """
 
     def __init__(self, module: torch.nn.Module) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.seen = ""
         self.altered = dict.fromkeys(_altered_by_parameters(module))
         self._root = module
@@ -168,41 +168,27 @@ class StepWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self._inside:
             self._inside.pop()
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        kwargs = kwargs or {}
+    def note(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Return what an operator makes; note what alters the step."""
         result = func(*args, **kwargs)
         if self._inside and not self.seen and func.name().startswith("aten::"):
-            reason = self._refusal_of(func, args, kwargs, result)
+            reason = self._refusal(func, args, kwargs, result)
             self.seen = f"{self._inside[-1]} {reason}" if reason else ""
-        elif not self.seen and any(_is_sparse(tensor) for tensor in tensors((result,))):
+        elif not self.seen and any(
+            tensor.layout is torch.sparse_coo for tensor in tensors((result,))
+        ):
             self.seen = "it has sparse gradients: leave sparse=True out of its embeddings"
         return result
 
-    def _refusal_of(
+    def _refusal(
         self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: object
     ) -> str:
         """Return why no forecast knows an operator, empty: one does; note what alters the step."""
-        given = [id(tensor) for tensor in tensors((*args, *kwargs.values()))]
-        derived = any(tensor_id in self._derived for tensor_id in given)
-        if derived:
+        given = (id(tensor) for tensor in tensors((*args, *kwargs.values())))
+        # What depends on the batch; of that, what is a matrix product or the like.
+        if derived := any(tensor_id in self._derived for tensor_id in given):
             self._derived.update((id(tensor), tensor) for tensor in tensors((result,)))
         counts = derived and bool(flops(func, args, kwargs, result))
-        return self._refusal(result, derived=derived, counts=counts)
-
-    def _refusal(self, result: object, *, derived: bool, counts: bool) -> str:
-        """Return why no forecast knows an operator, empty: one does; note what alters the step.
-
-        Args:
-            result: of the operator.
-            derived: it depends on the batch.
-            counts: it is a matrix product or the like.
-        """
         if kinds := [device for device in ("cpu", "cuda") if torch.is_autocast_enabled(device)]:
             return f"runs under autocast ({kinds[0]}): leave it out"
         packed = torch._C._autograd._top_saved_tensors_default_hooks(True)  # noqa: SLF001
@@ -234,10 +220,6 @@ def _altered_by_parameters(module: torch.nn.Module) -> Iterator[str]:
         yield "frozen parameters"
     if any(parameter.dtype in _HALF for parameter in module.parameters()):
         yield "half precision"
-
-
-def _is_sparse(tensor: torch.Tensor) -> bool:
-    return tensor.layout is torch.sparse_coo
 
 
 def _is_called_from(file: str, function: str = "") -> bool:

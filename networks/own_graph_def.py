@@ -22,7 +22,14 @@ def write_step(step: Mapping[str, Any], stem: Path) -> str:
     """
     graph = step["graph"]
     _check_loops(graph)
-    _make_plain(graph, step["constants"])
+    constants = step["constants"]  # which TensorFlow keeps beside a graph
+    for node in graph.node:
+        node.device = ""
+        node.attr.pop("_class", None)
+        if node.name in constants:
+            node.op = "Const"
+            node.attr.pop("shape", None)
+            node.attr["value"].tensor.CopyFrom(constants[node.name])
     stem.with_suffix(".pb").write_bytes(graph.SerializeToString())
     about = {name: value for name, value in step.items() if name not in _NOT_WRITTEN}
     file = stem.with_suffix(".json")
@@ -50,17 +57,6 @@ def digest(graph: Any, shapes: Sequence[Sequence[object]]) -> str:
     inner = [[node.op for node in function.node_def] for function in graph.library.function]
     text = json.dumps([nodes, sorted(inner), sorted(map(str, shapes))])
     return sha256(text.encode()).hexdigest()[:8]
-
-
-def _make_plain(graph: Any, constants: Mapping[str, Any]) -> None:
-    """Leave out devices; put constants in, which TensorFlow keeps beside a graph."""
-    for node in graph.node:
-        node.device = ""
-        node.attr.pop("_class", None)
-        if node.name in constants:
-            node.op = "Const"
-            node.attr.pop("shape", None)
-            node.attr["value"].tensor.CopyFrom(constants[node.name])
 
 
 def _check_loops(graph: Any) -> None:

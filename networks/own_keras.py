@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from networks.own_function import batch_dimension, not_batched
+from networks.own_function import batch_dimension, first_line, not_batched
 
 NAMED_AT = 2
 """The batch whose forward pass gives a model its name."""
@@ -80,7 +80,7 @@ def trace_model(
                 raise ValueError("the model's variables depend on batch_size")
             steps[str(batch_size)] = _step(each, its_batch, batch_size)
         except Exception as error:
-            reason = str(error) if type(error) is ValueError else f"{_first_line(error)}; {_HINT}"
+            reason = str(error) if type(error) is ValueError else f"{first_line(error)}; {_HINT}"
             steps[str(batch_size)] = {"error": reason}
     return {
         "named": named.graph.as_graph_def(),
@@ -187,7 +187,7 @@ def _tried(target: str, make: Callable[[], Any], *, fixed: bool = False) -> Any:
     except Exception as error:
         hint = "leave batch_size out of keras.Input" if fixed else _HINT
         raise ValueError(
-            f"{target}: its forward pass failed: {_first_line(error)}; {hint}"
+            f"{target}: its forward pass failed: {first_line(error)}; {hint}"
         ) from error
 
 
@@ -235,7 +235,13 @@ def _step(model: Any, batch: Any, size: int) -> dict[str, Any]:
         "graph": concrete.graph.as_graph_def(),
         "constants": _constants(captured),
         "inputs": [
-            {"name": inner.name, **_values_of(leaf)}
+            {
+                "name": inner.name,
+                "shape": list(leaf.shape),
+                "dtype": leaf.dtype.name,
+                "least": None if leaf.dtype.kind == "f" else int(leaf.min()),
+                "most": None if leaf.dtype.kind == "f" else int(leaf.max()),
+            }
             for inner, leaf in zip(concrete.graph.inputs, tf.nest.flatten(batch), strict=False)
         ],
         "variables": [
@@ -319,16 +325,6 @@ def _described(variable: Any) -> dict[str, Any]:
     }
 
 
-def _values_of(leaf: Any) -> dict[str, Any]:
-    whole = leaf.dtype.kind != "f"
-    return {
-        "shape": list(leaf.shape),
-        "dtype": leaf.dtype.name,
-        "least": int(leaf.min()) if whole else None,
-        "most": int(leaf.max()) if whole else None,
-    }
-
-
 def _slope(slope: Any) -> list[str]:
     """Return the tensor of a gradient; of some rows alone also their places and the shape."""
     if hasattr(slope, "indices"):
@@ -347,8 +343,3 @@ def _resource(variable: Any) -> Any:
     import tensorflow as tf
 
     return variable if isinstance(variable, tf.Variable) else variable.value
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0].strip():.200}" if lines else type(error).__name__

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any
@@ -204,14 +204,25 @@ def model_of(target: str, traced: Mapping[str, Any]) -> OwnModel:
     """
     if "error" in traced:
         raise NoGraph(traced["error"])
+    told: dict[str, Any] = {
+        each.name: tuple(value) if isinstance(value := traced[each.name], list) else value
+        for each in fields(OwnModel)
+        if each.name in traced.keys() - {"graph", "steps"}
+    }
     if "keras" in traced:
-        return _of_keras(traced)
+        files = {
+            int(size): Path(step["file"]) if "file" in step else str(step["error"])
+            for size, step in traced["steps"].items()
+        }
+        return OwnModel(OWN + traced["keras"], "tensorflow", graph=None, steps=files, **told)
     try:
         graph = PrimitiveGraph.of(traced["graph"])
     except ValueError as error:
         raise NoGraph(f"{target}: its graph is none that systems read: {error}") from None
     graph = replace(graph, dnn=_name(graph, traced["step_digest"]))
-    unknown = _unknown_work(graph, traced["unknown_flops"])
+    # Elements of results count as an operation each: models without products have work, too.
+    unknown_flops = traced["unknown_flops"]
+    everything = graph.flops + graph.activations + sum(unknown_flops.values())
     steps = {int(size): _step(graph, int(size), step) for size, step in traced["steps"].items()}
     return OwnModel(
         graph.dnn,
@@ -220,46 +231,16 @@ def model_of(target: str, traced: Mapping[str, Any]) -> OwnModel:
         graph.parameter_count,
         graph,
         steps,
-        sample=tuple(traced["sample"]),
-        not_batched=tuple(traced["not_batched"]),
-        trained_class=traced.get("class", ""),
-        sequence_length=traced["sequence_length"],
-        unknown_work=unknown,
-        unmeasured=tuple(traced["unmeasured"]),
-        altered=tuple(traced["altered"]),
-        half=traced["half"] or "",
-        weights_bytes=traced["weights_bytes"],
-        frozen_count=traced.get("frozen_count", 0),
-        gpu_steps=traced["gpu_steps"],
+        **told,
+        unknown_work={name: flops / everything for name, flops in sorted(unknown_flops.items())},
         traced={name: traced[name] for name in traced.keys() - {"reads", "surroundings"}},
     )
-
-
-def _unknown_work(graph: PrimitiveGraph, flops: Mapping[str, float]) -> Mapping[str, float]:
-    """Return the part of a model's work that each operator of unknown work has at most.
-
-    Elements of results count as an operation each: models without products have work, too.
-    """
-    everything = graph.flops + graph.activations + sum(flops.values())
-    return {name: operator_flops / everything for name, operator_flops in sorted(flops.items())}
 
 
 def _name(graph: PrimitiveGraph, step_digest: str) -> str:
     fields = asdict(replace(graph, dnn="")), step_digest
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     return OWN + sha256(text.encode()).hexdigest()[:8]
-
-
-def _of_keras(traced: Mapping[str, Any]) -> OwnModel:
-    steps = {
-        int(size): Path(step["file"]) if "file" in step else str(step["error"])
-        for size, step in traced["steps"].items()
-    }
-    about = (traced["image_size"], traced["parameter_count"])
-    not_batched = tuple(traced["not_batched"])
-    return OwnModel(
-        OWN + traced["keras"], "tensorflow", *about, None, steps, not_batched=not_batched
-    )
 
 
 def _step(

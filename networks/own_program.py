@@ -36,7 +36,8 @@ HINT = "; `stepcast support` lists what is answered"
 _NAMED_AT, _NAMED_IN = 2, ("float32", "bfloat16")
 """Batch and precisions of the steps that tell a model from another."""
 _NEEDED = {
-    **dict.fromkeys(("traced", "traced_step", "own_check"), ("operator_work",)),
+    **dict.fromkeys(("traced_step", "own_check"), ("operator_work",)),
+    "traced": ("operator_work", "own_function"),
     "gpu_recorder": ("known_values", "operator_work"),
     "gpu_trace": ("gpu_recorder", "operator_work", "own_torch"),
     "own_huggingface": ("own_batch",),
@@ -79,7 +80,7 @@ def _traced(request: Mapping[str, Any]) -> dict[str, Any]:
             traced = of_torch(made, target, batch_sizes, mode, precisions, of_config)
         except ValueError as error:
             raise ValueError(f"{error}{HINT}") from None
-        return {**traced, "class": _beside("own_huggingface").class_in_words(made[0])}
+        return {**traced, "trained_class": _beside("own_huggingface").class_in_words(made[0])}
     function = _beside("own_function").UserFunction(target, folders, request["hidden"])
     made = without_values(function, batch_sizes[0], mode)
     model = made[0] if isinstance(made, tuple) and made else made
@@ -213,7 +214,7 @@ def of_torch(
         "unknown_flops": traced.unknown_flops,
         "unmeasured": traced.unmeasured,
         "altered": list(watch.altered),
-        "half": half,
+        "half": half or "",
         "weights_bytes": weights_bytes,
         "frozen_count": sum(each.numel() for each in module.parameters() if not each.requires_grad),
         "sample": shape,
@@ -261,7 +262,7 @@ def _step(network: Any, batch_size: int, *, is_timed: bool) -> dict[str, Any]:
 
     def recorded(*batch: Any) -> dict[str, Any]:
         if is_timed:
-            return {"operations": record(network, *batch, _MOST)[0]}
+            return {"operations": record(network, *batch, _MOST)}
         network(batch[0])
         return {"error": "no network that was measured on a processor trains like it"}
 

@@ -10,8 +10,7 @@ whether PyTorch has an operator for it or runs its steps one by one.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -20,17 +19,19 @@ from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
 )
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from networks.operator_work import (
+    RECURRENT,
+    OperatorRecorder,
     WorkCounter,
-    kernel_in_parts,
     most_work,
     numbers,
     recurrent_flops,
+    replaced,
     short_name,
     tensors,
 )
+from networks.own_function import first_line
 
 _OF_ANY_KIND: Mapping[str, str] = {
     "addmm": "linear",
@@ -52,7 +53,6 @@ _OF_ANY_KIND: Mapping[str, str] = {
 }
 _ARITHMETIC = {"add": "sum", "sub": "sum", "mul": "product", "div": "product"}
 _WITH_PARAMETER = {"sum": "bias", "product": "scale"}
-_RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 Fields = dict[str, Any]
 
 
@@ -98,8 +98,10 @@ def fields_of(
     """
     by_name = by_name or {}
     recorder = _PrimitiveRecorder(module, (*example, *by_name.values()), batch_size)
+    # A processor has an operator for LSTMs alone, a GPU for all; others are unrolled.
+    recurrent = [(vars(torch._VF), name, _recorded(recorder, name)) for name in RECURRENT]  # noqa: SLF001
     try:
-        with torch.no_grad(), recorder, _recurrent_as_one(recorder):
+        with torch.no_grad(), recorder, replaced(recurrent):
             module(*example, **by_name)
     except Exception as error:
         raise CannotTrace(f"{dnn}: {_ended(error, recorder.last)}") from error
@@ -108,11 +110,7 @@ def fields_of(
         "image_size": image_size,
         "nodes": recorder.nodes,
         "edges": sorted(set(recorder.edges)),
-        "parameter_count": sum(
-            map(
-                numbers, (parameter for parameter in module.parameters() if parameter.requires_grad)
-            )
-        ),
+        "parameter_count": sum(numbers(each) for each in module.parameters() if each.requires_grad),
     }
     unknown = {name: flops / batch_size for name, flops in recorder.unknown_flops.items()}
     return TracedForward(graph, unknown, list(dict.fromkeys(recorder.unmeasured)))
@@ -120,7 +118,7 @@ def fields_of(
 
 def _ended(error: Exception, operator: str) -> str:
     """Say why a forward pass ended, and what to do about it."""
-    message = _first_line(error)
+    message = first_line(error)
     if isinstance(error, _OF_VALUES):
         return (
             f"no graph, its forward pass asks for values of its tensors ({operator}: {message}); "
@@ -145,18 +143,21 @@ _HINTS = {
 _OF_VALUES = (DataDependentOutputException, DynamicOutputShapeException)
 
 
-class _PrimitiveRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _PrimitiveRecorder(OperatorRecorder):  # type: ignore[no-untyped-call]
     """Notes primitives and which results each reads, while it is entered.
 
     Tensors are told apart by identity; all are kept, so that none takes the place of another.
     """
 
+    device = "cpu"
+
     def __init__(
         self, module: torch.nn.Module, example: Sequence[torch.Tensor], batch_size: int
     ) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.nodes: list[Fields] = []
         self.edges: list[tuple[int, int]] = []
+        self.notes = (self.nodes, self.edges)
         self.last = "its start"
         self.unknown_flops: defaultdict[str, float] = defaultdict(float)
         self.unmeasured: list[str] = []
@@ -167,24 +168,9 @@ class _PrimitiveRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._kept: list[object] = []
         self._add("input", (), example, elements=self._per_image(example))
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        kwargs = kwargs or {}
+    def note(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Return what an operator makes; note its primitive, if it is one."""
         self.last = func.name().partition(".")[0]
-        if (kernel := kernel_in_parts(func, "cpu")) is not None:
-            before = len(self.nodes), len(self.edges)
-            try:
-                with self:
-                    return kernel(*args, **kwargs)
-            except Exception:
-                # It knows no tensors without values.
-                del self.nodes[before[0] :], self.edges[before[1] :]
-                self.last = func.name().partition(".")[0]
         result = func(*args, **kwargs)
         given, made = list(tensors((*args, *kwargs.values()))), list(tensors((result,)))
         self._kept.append((given, made))
@@ -327,27 +313,8 @@ def _kernel(kind: str, args: tuple[Any, ...]) -> int:
     return 0
 
 
-@contextmanager
-def _recurrent_as_one(recorder: _PrimitiveRecorder) -> Iterator[None]:
-    """Have `torch.nn`'s recurrent layers recorded as single nodes, and their steps not run.
-
-    A processor has an operator for LSTMs alone, a GPU for all; others are unrolled, step by step.
-    """
-    functions: Any = torch._VF  # noqa: SLF001
-    replaced = {name: vars(functions).get(name) for name in _RECURRENT}
-    vars(functions).update({name: _recorded(recorder, name) for name in _RECURRENT})
-    try:
-        yield
-    finally:
-        for name, function in replaced.items():
-            if function is None:
-                del vars(functions)[name]
-            else:
-                vars(functions)[name] = function
-
-
 def _recorded(recorder: _PrimitiveRecorder, name: str) -> Callable[..., Any]:
-    """Return what stands for a recurrent function: it makes results without values."""
+    """Return what stands for a recurrent function: one node, and results without values."""
 
     def recurrent(given: torch.Tensor, *args: Any) -> Any:
         packed = isinstance(args[2], list | tuple)
@@ -361,8 +328,3 @@ def _recorded(recorder: _PrimitiveRecorder, name: str) -> Callable[..., Any]:
         return tuple(made)
 
     return recurrent
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]:.200}" if lines else type(error).__name__

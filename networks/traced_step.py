@@ -9,14 +9,13 @@ not the `aten::conv2d` above it. Arguments are in the form in which PyTorch's pr
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from networks.operator_work import flops, kernel_in_parts
+from networks.operator_work import OperatorRecorder, flops
 
 _LEARNING_RATE = 0.01
 Fields = dict[str, Any]
@@ -28,8 +27,8 @@ def record_step(
     images: torch.Tensor,
     labels: torch.Tensor,
     most: int | None = None,
-) -> tuple[list[Fields], list[float]]:
-    """Run a step of stochastic gradient descent; return its operators, and microseconds of each.
+) -> list[Fields]:
+    """Run a step of stochastic gradient descent; return its operators.
 
     Fake tensors, and a module of them, make this free of computation.
 
@@ -44,9 +43,9 @@ def record_step(
         loss.backward()
         optimizer.step()
 
-    recorded = record_operators(step, most)
+    operators, _ = record_operators(step, most)
     optimizer.zero_grad()
-    return recorded
+    return operators
 
 
 def record_operators(
@@ -57,34 +56,25 @@ def record_operators(
     Raises:
         ValueError: there are more than `most` operators.
     """
-    recorder = _OperatorRecorder(most)
+    recorder = _StepRecorder(most)
     with recorder:
         step()
     return recorder.operations, recorder.times_us
 
 
-class _OperatorRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _StepRecorder(OperatorRecorder):  # type: ignore[no-untyped-call]
     """Notes every operator that is called while it is entered."""
 
+    device = "cpu"
+
     def __init__(self, most: int | None) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._most = most
+        super().__init__(most)
         self.operations: list[Fields] = []
         self.times_us: list[float] = []
         self._numbers: dict[str, Iterator[int]] = {}
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        kwargs = kwargs or {}
-        # Somebody's operator in Python consists of others.
-        if (kernel := kernel_in_parts(func, "cpu")) is not None:
-            with self:
-                return kernel(*args, **kwargs)
+    def note(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Return what an operator makes, and note it."""
         if not func.name().startswith("aten::"):
             # A tensor without values is asked for its device, which costs a real one nothing.
             return func(*args, **kwargs)
@@ -96,11 +86,7 @@ class _OperatorRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         us = (time.perf_counter_ns() - started_ns) / 1e3
         written = result if isinstance(result, tuple) else (result,)
         operation_type = func.name().partition(".")[0]
-        if len(self.operations) == self._most:
-            raise ValueError(
-                f"its training step has more than {self._most:,} operators; a loop over a sequence "
-                "makes some at each step: use torch.nn's LSTM, GRU or RNN, or a shorter sequence"
-            )
+        self.count()
         self.times_us.append(us)
         number = next(self._numbers.setdefault(operation_type, count()))
         self.operations.append(

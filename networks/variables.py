@@ -1,7 +1,7 @@
 """Variables of a network: how servers divide them, and in which orders they can be sent."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from graphlib import TopologicalSorter
 from math import inf
 from typing import Literal
@@ -99,8 +99,9 @@ def tic(predecessors: Sequence[Sequence[int]], transfers: Sequence[int]) -> tupl
     together = {waited_for[i] for i in range(len(predecessors)) if i not in is_transfer}
     for needed in sorted(together, key=int.bit_count, reverse=True):
         if needed.bit_count() > 1:
-            for position in _bits(needed):
-                urgency[position] = needed.bit_count()
+            for position in range(len(transfers)):
+                if needed >> position & 1:
+                    urgency[position] = needed.bit_count()
     return tuple(transfers[i] for i in sorted(range(len(transfers)), key=urgency.__getitem__))
 
 
@@ -114,10 +115,3 @@ def _waited_for(predecessors: Sequence[Sequence[int]], transfers: Sequence[int])
             bits |= waits[predecessor]
         waits[operation] = bits
     return waits
-
-
-def _bits(number: int) -> Iterator[int]:
-    while number:
-        lowest = number & -number
-        yield lowest.bit_length() - 1
-        number ^= lowest

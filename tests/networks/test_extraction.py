@@ -48,12 +48,17 @@ def children(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return started
 
 
-def test_one_child_extracts_several(children: list[list[str]]) -> None:
+def test_one_child_extracts_several_and_a_new_process_reads_them(
+    folder: Path, children: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     wanted = [("small_cnn", 3, 32), ("small_cnn", 5, 32), ("squeezenet", 3, 64)]
     graphs = step_graphs(wanted, "pytorch")
     assert graphs == {key: pytorch_graph(*key) for key in wanted}
     assert step_graphs(wanted[1:], "pytorch") == {key: graphs[key] for key in wanted[1:]}
+    _forget(monkeypatch)
+    assert step_graphs(wanted, "pytorch") == graphs
     assert len(children) == 1
+    assert [path.name for path in folder.iterdir()] == [digest()]
 
 
 def made_up(dnn: str, image_size: int) -> PrimitiveGraph:
@@ -169,10 +174,6 @@ extraction.primitive_graphs([("vgg11", 64)])
     is_gone()
 
 
-KEYS = [("small_cnn", 32), ("squeezenet", 64)]
-STEP = ("small_cnn", 4, 32)
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     """Return a folder in which this process keeps graphs during a test."""
@@ -187,17 +188,6 @@ def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
         for each in cache.values() if name == "_STEP_GRAPHS" else [cache]:
             if isinstance(each, GraphCache):
                 monkeypatch.setattr(each, "_latest", OrderedDict())
-
-
-def test_a_new_process_reads_what_another_extracted(
-    folder: Path, children: list[list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    extracted = primitive_graphs(KEYS), step_graphs([STEP], "pytorch")
-    assert len(children) == 2
-    _forget(monkeypatch)
-    assert (primitive_graphs(KEYS), step_graphs([STEP], "pytorch")) == extracted
-    assert len(children) == 2
-    assert [path.name for path in folder.iterdir()] == [digest()]
 
 
 def test_graphs_of_other_code_are_not_read_and_go(
@@ -249,14 +239,14 @@ def test_a_graph_that_a_full_disk_cuts_leaves_nothing(folder: Path) -> None:
 
 
 def test_a_graph_that_says_something_else_is_extracted_again(
-    folder: Path, children: list[list[str]], monkeypatch: pytest.MonkeyPatch
+    folder: Path, traced: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graphs = primitive_graphs(KEYS[:1])
+    graphs = primitive_graphs([("small_cnn", 32)])
     (file,) = (folder / digest()).iterdir()
     file.write_bytes(gzip.compress(b"[1]"))
     _forget(monkeypatch)
-    assert primitive_graphs(KEYS[:1]) == graphs
-    assert len(children) == 2
+    assert primitive_graphs([("small_cnn", 32)]) == graphs
+    assert len(traced) == 2
 
 
 def test_where_nothing_can_be_written_nothing_is_kept(tmp_path: Path) -> None:

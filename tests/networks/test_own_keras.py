@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, OrderedDict
 from pathlib import Path
 from textwrap import dedent
 from types import SimpleNamespace
@@ -216,13 +216,13 @@ def test_operations_of_a_known_model_are_extracted(
     model: OwnModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(catalogue, "_OWN", {})
-    monkeypatch.setattr(extraction, "_STEPS", {})
+    monkeypatch.setattr(extraction, "_OWN_MODELS", OrderedDict())
     extraction.register_own_model(model)
     extracted = extraction.extract_graph(model.dnn, BATCH, 0)
     assert (extracted.dnn, extracted.parameter_count) == (model.dnn, model.parameter_count)
     types = Counter(operation.type for operation in extracted.operations)
     # The product, and the two of its gradients.
-    assert types["MatMul"] == 3 and extracted.unknown == ()
+    assert types["MatMul"] == 3 and all(each.known for each in extracted.operations)
     assert types["ResourceApplyGradientDescent"] == types["ResourceScatterAdd"] == 1
     assert extraction.step_file(model.dnn, BATCH) == str(model.steps[BATCH])
     with pytest.raises(catalogue.UnknownNetwork, match="it has no step of 5 samples"):

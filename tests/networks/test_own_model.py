@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from networks.own_torch import (
     split_module_and_batch,
 )
 from networks.own_training import own_network
+from tests.networks.test_own_identity import traced
 from tests.pipelines.service.made_up import at_hand
 from tests.warehouse.test_child_process import ends
 from warehouse.durable_files import sweep_home
@@ -82,23 +84,6 @@ PACKAGE = {
         def fills_memory(batch_size):
             return nn.Linear(1 << 15, 1 << 15), torch.zeros(batch_size, 1 << 15)
 
-        def reads(batch_size):
-            return nn.LSTM(12, 16, batch_first=True), torch.zeros(batch_size, 5, 12)
-
-        def inverts(batch_size):
-            return Inverse(), torch.zeros(batch_size, 12, 12)
-
-        def doubles(batch_size):
-            return Net().double(), torch.zeros(batch_size, 3, 20, 20)
-
-        class Inverse(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.into = nn.Linear(12, 12)
-
-            def forward(self, given):
-                return torch.linalg.inv(self.into(given))
-
         def leaves():
             os._exit(0)
 
@@ -141,8 +126,8 @@ def test_packages_of_the_names_of_ours_are_the_users_in_a_child_process(folder: 
         assert sum(math.prod(json.loads(update.inputs)[0]) for update in updates) == 252
 
 
-def test_recurrent_layers_are_counted_and_said_to_be_unmeasured(folder: Path) -> None:
-    model = own_model("mine:reads", (4,), folder)
+def test_recurrent_layers_are_counted_and_said_to_be_unmeasured() -> None:
+    model = traced(lambda size: (nn.LSTM(12, 16, batch_first=True), torch.zeros(size, 5, 12)))
     assert model.graph is not None
     assert model.graph.flops == 2 * 5 * 4 * 16 * (12 + 16)
     assert (model.unmeasured, model.unknown_work, model.too_unknown) == (("aten::lstm",), {}, "")
@@ -156,18 +141,23 @@ def test_recurrent_layers_are_counted_and_said_to_be_unmeasured(folder: Path) ->
     )
 
 
-def test_a_graph_of_unknown_work_is_given_to_no_system(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = own_model("mine:inverts", (4,), folder)
+class Inverse(nn.Linear):
+    """The inverse of what a layer gives."""
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        """Return it."""
+        return torch.linalg.inv(super().forward(given))
+
+
+def test_a_graph_of_unknown_work_is_given_to_no_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = traced(lambda size: (Inverse(12, 12), torch.zeros(size, 12, 12)))
     (part,) = model.unknown_work.values()
     assert model.graph is not None and MOST_UNKNOWN < part < 1
     assert model.too_unknown.startswith(f"{model.dnn}: operators of which nobody knows")
     assert f"aten::linalg_inv_ex ({100 * part:.0f} %)" in model.too_unknown
     monkeypatch.setattr(catalogue, "_OWN", {})
     monkeypatch.setattr(extraction, "_PRIMITIVES", at_hand({}))
-    for known in ("_STEPS", "_TOO_UNKNOWN"):
-        monkeypatch.setattr(extraction, known, {})
+    monkeypatch.setattr(extraction, "_OWN_MODELS", OrderedDict())
     extraction.register_own_model(model)
     with pytest.raises(ValueError, match="aten::linalg_inv_ex"):
         extraction.primitive_graphs([(model.dnn, model.image_size)])
@@ -178,7 +168,6 @@ def test_a_graph_of_unknown_work_is_given_to_no_system(
 @pytest.mark.parametrize(
     ("function", "timeout_s", "told"),
     [
-        ("doubles", 300, "mine:doubles: parameter block.weight is float64: return it in float32"),
         ("leaves", 300, "its process ended with exit code 0 before it returned: it said nothing"),
         ("waits", 0.5, "nothing came of it in 0.5 s; let it build the model and return"),
     ],
@@ -464,7 +453,7 @@ def test_a_known_model_is_a_network_of_this_process_alone(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(catalogue, "_OWN", {})
     monkeypatch.setattr(extraction, "_PRIMITIVES", at_hand({}))
-    monkeypatch.setattr(extraction, "_STEPS", {})
+    monkeypatch.setattr(extraction, "_OWN_MODELS", OrderedDict())
     graph = PrimitiveGraph("own-1234abcd", 24, (Primitive("input"),), (), 0)
     with pytest.raises(networks.UnknownNetwork, match="of which only its name is kept"):
         networks.check("own-1234abcd", 24, "pytorch")

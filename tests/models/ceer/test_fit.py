@@ -1,5 +1,6 @@
 import json
 import re
+from collections import OrderedDict
 from pathlib import Path
 
 import polars as pl
@@ -21,7 +22,7 @@ from warehouse.records import BadInput, Scenario, TrainingWorkload
 
 def model(tables: dict[str, pl.DataFrame] | None = None) -> FittedCeer:
     """Fit to the made-up study; networks are made up too."""
-    fit = ceer_fit.fit("tensorflow", None, tables or study.tables())
+    fit = ceer_fit.fit("tensorflow", False, tables or study.tables())
     return FittedCeer(fit.model, study.network)
 
 
@@ -97,7 +98,7 @@ def test_a_model_of_a_user_is_forecast_where_its_step_was_traced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(catalogue, "_OWN", {})
-    monkeypatch.setattr(extraction, "_STEPS", {})
+    monkeypatch.setattr(extraction, "_OWN_MODELS", OrderedDict())
     like = study.scenario("g", "slow", 2)
     load = like.workload.model_copy(update={"dnn": "own-1234abcd", "image_size": 0})
     own = like.model_copy(update={"workload": load})
