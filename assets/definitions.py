@@ -27,7 +27,7 @@ from assets.study_lineage import StudyLineage, read_lineage
 from forecasting import sanity
 from forecasting.results import forecasts, unjudged_labels
 from models.async_sgd.systems import ASYNC_SGD
-from models.linear_scaling import LINEAR
+from models.baselines import LINEAR
 from profilers.probes import PROBES
 from studies import run_tables
 from studies.rounds import Round

@@ -169,7 +169,7 @@ def _predicted(
     )
     setup = ["node_type", "devices", "link_mbps"]
     measured = rows.group_by(setup).agg(pl.col("step_s").mean().alias("measured_s"))
-    predicted = model.predict(network, [first["node_type"]], without=without)
+    predicted = model.predict(network, first["node_type"], without)
     error = (pl.col("step_s") - pl.col("measured_s")) / pl.col("measured_s")
     return (
         predicted.join(measured, on=setup, nulls_equal=True)

@@ -155,12 +155,6 @@ def _coefficients(runs: Sequence[ObservedStep]) -> tuple[float, ...]:
     return tuple(fit(rows, [run.step_s for run in runs]).tolist())
 
 
-def _requires_train(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
-    return out_of_scope_for_allreduce(scenario) or (
-        Requirement("torch_throughput", "train", scenario),
-    )
-
-
 def _rests_on_own(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
     if refused := out_of_scope_for_allreduce(scenario):
         return refused
@@ -191,7 +185,10 @@ ERNEST_POOLED = System(
     what="Baseline: Ernest's terms fitted to all train scenarios at once, whatever the network.",
     source="Venkataraman et al., NSDI 2016, as Assogba et al., PredictDDL, section IV-B1",
     tables=("run", "scenario", "sample"),
-    inputs=_requires_train,
+    inputs=lambda scenario: (
+        out_of_scope_for_allreduce(scenario)
+        or (Requirement("torch_throughput", "train", scenario),)
+    ),
     fit=_fit_pooled,
     load=lambda text, _: Ernest.model_validate_json(text),
     pooled=True,

@@ -3,14 +3,11 @@
 from collections.abc import Mapping
 
 from models.async_sgd.systems import ASYNC_SGD, ASYNC_SGD_PAPER, ONE_SERVER
+from models.baselines import CYNTHIA, CYNTHIA_HALF, IDEAL_SCALING, LIN, LINE_RATE, LINEAR
 from models.ceer.systems import CEER, CEER_PAPER, CEER_PYTORCH, CEER_PYTORCH_PAPER
 from models.choice.offers import Search
-from models.cynthia import CYNTHIA, CYNTHIA_HALF
 from models.ernest import ERNEST, ERNEST_POOLED
 from models.gpu_step.system import GPU_STEP
-from models.lin import LIN
-from models.line_rate import LINE_RATE
-from models.linear_scaling import LINEAR
 from models.predictddl.systems import (
     BLACK_BOX,
     GRAY_BOX,
@@ -20,7 +17,6 @@ from models.predictddl.systems import (
     PREDICTDDL,
     UNTRAINED,
 )
-from models.srift.ideal import IDEAL_SCALING
 from models.srift.policies import propose
 from models.srift.system import SRIFT, SRIFT_PAPER
 from models.system import System

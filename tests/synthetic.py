@@ -13,10 +13,7 @@ import pytest
 from forecasting.inputs import input_runs_of_curve, inputs_of_study
 from models.async_sgd import predictor
 from models.async_sgd.systems import ASYNC_SGD
-from models.cynthia import CYNTHIA, CYNTHIA_HALF
-from models.lin import LIN
-from models.line_rate import LINE_RATE
-from models.linear_scaling import LINEAR
+from models.baselines import CYNTHIA, CYNTHIA_HALF, LIN, LINE_RATE, LINEAR
 from models.system import System
 from models.systems import SYSTEMS
 from profilers.nodes.tf_jobs import StepTime

@@ -13,7 +13,7 @@ from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.synthetic_trace import (
     busy_intervals,
     measured_throughput,
-    simulated_throughput,
+    throughput_of_starts,
 )
 from models.async_sgd.timeline import simulate_trace
 from profilers.probe import PlannedRun
@@ -153,8 +153,8 @@ def _drift(found: MeasuredRound, need: PlannedRun) -> pl.DataFrame | None:
     model, count = fit.fitted(), WINDOW_STEPS * (seen.height + 1)
     assert isinstance(model, AsyncSGD)
     made = pl.concat(
-        simulated_throughput(
-            simulate_trace(model, need.scenario, steps=count, seed=seed), WINDOW_STEPS
+        throughput_of_starts(
+            simulate_trace(model, need.scenario, steps=count, seed=seed).step_starts_s, WINDOW_STEPS
         ).head(seen.height)
         for seed in range(SEEDS)
     )

@@ -4,7 +4,7 @@ import polars as pl
 
 from forecasting.findings.figure import MeasuredRound, PaperFigure, together
 from forecasting.findings.mark import Mark
-from models.srift import validation
+from models.srift import latency
 from profilers.probe import PlannedRun
 from studies import run_tables
 
@@ -31,7 +31,7 @@ def passes_held_out(found: MeasuredRound) -> pl.DataFrame | None:
     runs = found.round.runs_of("torch_compute")
     profiles = {network(need): run for need, run in runs.items() if need.profiles}
     errors = {
-        need.title: validation.held_out_errors(
+        need.title: latency.held_out_errors(
             run_tables.table(found.landing, profiles[network(need)], "compute"),
             run_tables.table(found.landing, run, "compute"),
         )

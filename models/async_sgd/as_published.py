@@ -71,7 +71,7 @@ def fit(tables: Tables) -> AsPublished:
         raise NotCovered(UNCAPTURED)
     node_types: dict[Role, str] = {node.role: node.node_type for node in profiled.scenario.nodes}
     recorded = tables_of_run(tables, profiled.run_id)
-    received = overhead.overheads(
+    received = overhead.transfers(
         streams, recorded["operation"], recorded["timing"], recorded["step"]
     )
     parameters = fitted.model_copy(

@@ -158,8 +158,11 @@ def measured_sharing(
     seen = contention.filter(pl.col("direction") == direction).with_columns(
         pl.col("opposite").fill_null(0)
     )
+    # Of each number of flows those rows that the fewest went against, for long enough.
+    lasted = pl.col("seconds").sum().over("flows", "opposite", "place")
     rows = (
-        _least_opposed(seen)
+        seen.filter(lasted >= MIN_SECONDS)
+        .filter(pl.col("opposite") == pl.col("opposite").min().over("flows"))
         .group_by("flows", "place")
         .agg(pl.sum("seconds", "bytes"))
         .sort("flows", "place")
@@ -177,13 +180,6 @@ def measured_sharing(
         efficiency=tuple(speed_Bps / link_Bps for speed_Bps in speeds_Bps.values()),
         opposed=_opposed(seen, link_Bps),
     )
-
-
-def _least_opposed(seen: pl.DataFrame) -> pl.DataFrame:
-    """Keep of each number of flows those rows that the fewest went against, for long enough."""
-    lasted = pl.col("seconds").sum().over("flows", "opposite", "place")
-    enough = seen.filter(lasted >= MIN_SECONDS)
-    return enough.filter(pl.col("opposite") == pl.col("opposite").min().over("flows"))
 
 
 def _opposed(seen: pl.DataFrame, link_Bps: float) -> tuple[float, ...]:

@@ -26,24 +26,11 @@ class Overhead(Record):
         return max(self.alpha_s_per_byte * size_bytes + self.beta_s, 0.0)
 
 
-def overheads(
-    streams: pl.DataFrame, operations: pl.DataFrame, timings: pl.DataFrame, steps: pl.DataFrame
-) -> pl.DataFrame:
-    """Return step, operation, role, size_bytes and overhead_s of each captured transfer of a run.
-
-    The overhead is the recorded end of the operation less the time of the last packet of its data.
-    """
-    return transfers(streams, operations, timings, steps).select(
-        *("step", "operation", "role", "size_bytes"),
-        overhead_s=(pl.col("end_us") - pl.col("last_us")) / 1e6,
-    )
-
-
 def fit(measured: pl.DataFrame, node_types: Mapping[Role, str]) -> tuple[Overhead, ...]:
     """Fit the line of each receiving role by ordinary least squares.
 
     Args:
-        measured: rows of `overheads`, of as many runs as there are on these node types.
+        measured: rows of `transfers`, of as many runs as there are on these node types.
         node_types: the type of the nodes in each role.
 
     Raises:
@@ -100,8 +87,8 @@ def transfers(
 
     Returns:
         step, operation, direction, server, stream, role (receiver: worker or server), size_bytes
-        (of the tensor), segments, and in us since the step's start: start_us and end_us
-        (recorded), first_us and last_us (captured).
+        (of the tensor), segments, in us since the step's start: start_us and end_us (recorded),
+        first_us and last_us (captured), and overhead_s: from the last packet to the recorded end.
     """
     packets = _since_start(streams, steps).join(
         streams.select("step", "operation", "stream", "segments"), on=["step", "operation"]
@@ -121,6 +108,7 @@ def transfers(
         .select(
             *("step", "operation", "direction", "server", "stream", "role", "size_bytes"),
             *("segments", "start_us", "end_us", "first_us", "last_us"),
+            overhead_s=(pl.col("end_us") - pl.col("last_us")) / 1e6,
         )
         .sort("step", "first_us", "stream")
     )

@@ -1,10 +1,9 @@
 """What a fit of asynchronous SGD keeps, and how it has workers and links simulated."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import ceil, inf, sqrt
 from statistics import fmean
-from typing import Literal
+from typing import Any, Literal
 
 import polars as pl
 from pydantic import Field
@@ -99,30 +98,14 @@ def link_profiles(tables: Tables) -> Iterator[LinkProfile]:
     shared = by_link_speed(runs, tables["contention"]) if "contention" in tables else {}
     for link_mbps, rows in by_link_speed(runs, tables["link"]).items():
         probed = shared.get(link_mbps)
-        down, up = (_Direction.of(rows, probed, direction) for direction in ("downlink", "uplink"))
-        yield LinkProfile(
-            link_mbps=link_mbps,
-            downlink_Bps=down.speed_Bps,
-            uplink_Bps=up.speed_Bps,
-            downlink_spread=down.spread,
-            uplink_spread=up.spread,
-            downlink_measured=down.measured,
-            uplink_measured=up.measured,
-            run_ids=tuple(sorted({*rows["run_id"], *([] if probed is None else probed["run_id"])})),
-        )
-
-
-@dataclass(frozen=True)
-class _Direction:
-    speed_Bps: float
-    spread: float
-    measured: MeasuredSharing | None
-
-    @classmethod
-    def of(cls, links: pl.DataFrame, probed: pl.DataFrame | None, direction: str) -> "_Direction":
-        speed_Bps = single_flow_Bps(links, direction)
-        measured = None if probed is None else measured_sharing(probed, direction, speed_Bps)
-        return cls(speed_Bps, _spread(links, direction), measured)
+        found: dict[str, Any] = {}
+        for name in ("downlink", "uplink"):
+            found[f"{name}_Bps"] = speed_Bps = single_flow_Bps(rows, name)
+            found[f"{name}_spread"] = _spread(rows, name)
+            if probed is not None:
+                found[f"{name}_measured"] = measured_sharing(probed, name, speed_Bps)
+        run_ids = sorted({*rows["run_id"], *([] if probed is None else probed["run_id"])})
+        yield LinkProfile(link_mbps=link_mbps, run_ids=tuple(run_ids), **found)
 
 
 def _spread(links: pl.DataFrame, direction: str) -> float:

@@ -104,7 +104,12 @@ class AsyncSGD:
         Raises:
             BadInput: as `predict`.
         """
-        counts = self._counts(scenario)
+        # How many workers are like those of each profile, by its place.
+        kinds = [run.scenario.worker_groups[0].one for run in self.parameters.profiled]
+        counts: dict[int, int] = {}
+        for group in scenario.worker_groups:
+            place = kinds.index(group.one)
+            counts[place] = counts.get(place, 0) + group.count
         profiles = [self.profiles[place] for place in counts]
         operations = [len(profile.graph.names) for profile in profiles]
         steps = steps_of(
@@ -133,15 +138,6 @@ class AsyncSGD:
             )
             for place, profile, each in zip(counts, profiles, steps, strict=True)
         )
-
-    def _counts(self, scenario: Scenario) -> dict[int, int]:
-        """Return how many workers of a scenario are like those of each profile, by its place."""
-        kinds = [run.scenario.worker_groups[0].one for run in self.parameters.profiled]
-        counts: dict[int, int] = {}
-        for group in scenario.worker_groups:
-            place = kinds.index(group.one)
-            counts[place] = counts.get(place, 0) + group.count
-        return counts
 
     def _alone_s(self, place: int, scenario: Scenario) -> float:
         """Return how long a worker of a profile takes from step to step if it is alone."""

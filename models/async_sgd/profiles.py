@@ -171,7 +171,19 @@ def place_on_servers(
         BadInput: no variables.
     """
     graph = profile.graph
-    variable_of, sizes_bytes = _variables(graph, operations)
+    rows = operations.sort("operation").filter(
+        pl.col("type").is_in(_VARIABLES), pl.col("resource") == "ps"
+    )
+    variables: list[int] = rows["operation"].to_list()
+    if not variables:
+        raise BadInput(
+            f"re-placing variables: expected operations of type {', '.join(_VARIABLES)} on the "
+            "server, found none; profile again"
+        )
+    variable_of = _variable_of(graph, variables)
+    sizes_bytes = dict.fromkeys(variables, 0)
+    for operation, variable in variable_of.items():
+        sizes_bytes[variable] = max(sizes_bytes[variable], graph.sizes_bytes[operation])
     placed = place(list(sizes_bytes.values()), servers, placement)
     server_of = dict(zip(sizes_bytes, placed, strict=True))
     on = tuple(
@@ -188,24 +200,6 @@ def scenario_on_servers(scenario: Scenario, servers: int, placement: Placement) 
         for group in scenario.nodes
     )
     return scenario.model_copy(update={"strategy": strategy, "nodes": nodes})
-
-
-def _variables(graph: StepGraph, operations: pl.DataFrame) -> tuple[dict[int, int], dict[int, int]]:
-    """Return the variable of each operation that belongs to one, and the bytes of each variable."""
-    rows = operations.sort("operation").filter(
-        pl.col("type").is_in(_VARIABLES), pl.col("resource") == "ps"
-    )
-    variables: list[int] = rows["operation"].to_list()
-    if not variables:
-        raise BadInput(
-            f"re-placing variables: expected operations of type {', '.join(_VARIABLES)} on the "
-            "server, found none; profile again"
-        )
-    variable_of = _variable_of(graph, variables)
-    sizes_bytes = dict.fromkeys(variables, 0)
-    for operation, variable in variable_of.items():
-        sizes_bytes[variable] = max(sizes_bytes[variable], graph.sizes_bytes[operation])
-    return variable_of, sizes_bytes
 
 
 def _variable_of(graph: StepGraph, variables: Sequence[int]) -> dict[int, int]:

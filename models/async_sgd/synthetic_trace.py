@@ -93,11 +93,6 @@ def measured_throughput(steps: pl.DataFrame, window: int) -> pl.DataFrame:
     return throughput_of_starts(starts_s.reshape(len(by_worker), count), window)
 
 
-def simulated_throughput(trace: Trace, window: int) -> pl.DataFrame:
-    """Return the throughput of a synthetic trace, whose workers start at once."""
-    return throughput_of_starts(trace.step_starts_s, window)
-
-
 def throughput_of_starts(starts_s: NDArray[np.float64], window: int) -> pl.DataFrame:
     """Return the steps per second of all workers, by their number of steps since the start.
 

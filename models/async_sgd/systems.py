@@ -105,12 +105,13 @@ class OneServer:
         Raises:
             BadInput: as `AsyncSGD.predict`, the number and placement of servers excepted.
         """
-        return pl.concat([self._on_servers(scenario).predict([scenario]) for scenario in scenarios])
+        rows = []
+        for scenario in scenarios:
+            servers, placement = scenario.strategy.servers, scenario.strategy.placement
+            on_servers = self.model.with_servers(servers, placement, self.operations)
+            rows.append(on_servers.predict([scenario]))
+        return pl.concat(rows)
 
     def parameters_json(self) -> str:
         """Return the parameters of the model of one server as canonical JSON."""
         return self.model.parameters_json()
-
-    def _on_servers(self, scenario: Scenario) -> AsyncSGD:
-        strategy = scenario.strategy
-        return self.model.with_servers(strategy.servers, strategy.placement, self.operations)

@@ -135,7 +135,11 @@ def _recorded_steps(
     traced = steps.filter("traced")["step"].unique().sort().to_list()
     by_step = timings.sort("operation").partition_by("step", as_dict=True)
     timed = timings["operation"].unique().sort().to_list()
-    whole = [step for step in traced if _operations_of(by_step, step) == timed]
+    whole = [
+        step
+        for step in traced
+        if (step,) in by_step and by_step[(step,)]["operation"].to_list() == timed
+    ]
     if not timed or not whole or len(whole) * 2 < len(traced):
         raise BadInput(
             f"table timing: {len(traced) - len(whole)} of {len(traced)} traced steps lack some of "
@@ -145,21 +149,14 @@ def _recorded_steps(
         columns = by_step[(step,)].select(
             "start_us", end_us=pl.col("start_us") + pl.col("duration_us")
         )
-        yield step, _with_untimed(graph, dict(zip(timed, columns.iter_rows(), strict=True)))
-
-
-def _operations_of(by_step: dict[tuple[object, ...], pl.DataFrame], step: int) -> list[int]:
-    return by_step[(step,)]["operation"].to_list() if (step,) in by_step else []
-
-
-def _with_untimed(graph: StepGraph, timed: dict[int, tuple[int, int]]) -> list[tuple[int, int]]:
-    end_us = max(end_us for _, end_us in timed.values())
-    intervals = [(end_us, end_us)] * len(graph.names)
-    for operation in reversed(graph.topological):
-        starts_us = [intervals[target][0] for target in graph.successors[operation]]
-        start_us = min(starts_us, default=end_us)
-        intervals[operation] = timed.get(operation, (start_us, start_us))
-    return intervals
+        recorded = dict(zip(timed, columns.iter_rows(), strict=True))
+        last_us = max(end_us for _, end_us in recorded.values())
+        intervals = [(last_us, last_us)] * len(graph.names)
+        for operation in reversed(graph.topological):
+            starts_us = [intervals[target][0] for target in graph.successors[operation]]
+            start_us = min(starts_us, default=last_us)
+            intervals[operation] = recorded.get(operation, (start_us, start_us))
+        yield step, intervals
 
 
 # What happens to a transfer after the link has sent it: its receiver parses it.

@@ -40,17 +40,16 @@ def cpu_operations() -> frozenset[str]:
     return TypeAdapter(frozenset[str]).validate_python(listed)
 
 
-def classify(rows: pl.DataFrame, threshold_us: float = HEAVY_US) -> Classes:
+def classify(rows: pl.DataFrame) -> Classes:
     """Divide the types of measured operations.
 
     A type is heavy if its mean time over all its operations on the slowest node type is at or above
-    the threshold, CPU if it has no GPU kernel. The slowest node type is the one with the largest
+    `HEAVY_US`, CPU if it has no GPU kernel. The slowest node type is the one with the largest
     mean over types of the ratio to the fastest mean of each type. A type that was not measured
     there is judged by the node type where it took longest.
 
     Args:
         rows: as `models.ceer.operations.select_computation` returns them.
-        threshold_us: mean time from which a type is heavy, microseconds.
     """
     mean_us = (pl.col("count") * pl.col("mean_us")).sum() / pl.col("count").sum()
     by_type = rows.group_by("type", "node_type").agg(mean_us.alias("us"))
@@ -65,7 +64,7 @@ def classify(rows: pl.DataFrame, threshold_us: float = HEAVY_US) -> Classes:
     slowest_us = pl.col("us").filter(pl.col("node_type") == slowest).first()
     decisive = by_type.group_by("type").agg(pl.coalesce(slowest_us, pl.col("us").max()).alias("us"))
     on_host = pl.col("type").is_in(list(cpu_operations()))
-    heavy = decisive.filter(pl.col("us") >= threshold_us, ~on_host)["type"]
+    heavy = decisive.filter(pl.col("us") >= HEAVY_US, ~on_host)["type"]
     cpu = decisive.filter(on_host)["type"]
     return Classes(slowest=slowest, heavy=tuple(sorted(heavy)), cpu=tuple(sorted(cpu)))
 

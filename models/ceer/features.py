@@ -133,11 +133,6 @@ def pytorch_features(
     return Features(**sizes)
 
 
-def plain_type(operation_type: str) -> str:
-    """Return a type without the kind of its convolution (`models.ceer.operation_times`)."""
-    return operation_type.partition(" (")[0]
-
-
 def convolution_shapes(operation_type: str, inputs: Sequence[Any]) -> tuple[Shape, Shape] | None:
     """Return the shapes of image and filter of a convolution in two dimensions; None of others."""
     if operation_type not in _TORCH_CONVOLUTIONS or not isinstance(inputs, list):
@@ -172,7 +167,10 @@ def _convolution(
         strides,
         paddings,
     )
-    times = _gradients(attributes) if operation_type.endswith("_backward") else 1
+    times = 1
+    if operation_type.endswith("_backward"):  # of image, filter or both; both if it is not known
+        mask = _value(attributes, -1)
+        times = sum(map(bool, mask[:2])) if isinstance(mask, list) and len(mask) == 3 else 2
     return Features(
         **sizes,
         filter=megabytes(None, [kernel]),
@@ -181,12 +179,6 @@ def _convolution(
         work=work * times,
         inside=inside * times,
     )
-
-
-def _gradients(attributes: Mapping[str, object]) -> int:
-    """Return of how many of image and filter a gradient is computed; of both if it is not known."""
-    mask = _value(attributes, -1)
-    return sum(map(bool, mask[:2])) if isinstance(mask, list) and len(mask) == 3 else 2
 
 
 def _torch_numbers(attributes: Mapping[str, object], at: int) -> list[int]:
@@ -215,9 +207,7 @@ def _torch_shapes(given: Sequence[Any]) -> list[Shape]:
     shapes: list[Shape] = []
     for argument in given:
         if isinstance(argument, list) and argument:
-            shapes += (
-                [argument] if all(isinstance(n, int) for n in argument) else _torch_shapes(argument)
-            )
+            shapes += [argument] if _is_shape(argument) else _torch_shapes(argument)
     return shapes
 
 
@@ -258,13 +248,18 @@ def features(
         output_bytes: of all outputs, likewise.
     """
     if "FusedBatchNorm" in operation_type and inputs and outputs:
-        inputs, outputs = _without_scratch(operation_type, inputs, outputs)
+        # What a normalization leaves to its gradient is scratch: a library's own, of its own size.
+        if "Grad" in operation_type:
+            inputs = [*inputs[:5], *inputs[6:]]
+        else:
+            outputs = outputs[:5]
         input_bytes = output_bytes = None
     sizes = {
         "input": megabytes(input_bytes, inputs),
         "output": megabytes(output_bytes, outputs),
     }
-    strides = _strides(attributes)
+    strides = _numbers(attributes.get("strides", [1, 1, 1, 1]))
+    strides = strides[1:3] if len(strides) == 4 else strides  # over y and x
     padding = 1.0 if attributes.get("padding") in ("SAME", "same") else 0.0
     if operation_type in _CONVOLUTIONS:
         image, kernel, moved = (
@@ -330,12 +325,16 @@ def _row(
     output_bytes: int | None,
 ) -> Features:
     of_pytorch = "::" in operation_type
-    read, describe = (_arguments, pytorch_features) if of_pytorch else (_shapes, features)
     try:
-        return describe(
-            plain_type(operation_type),
-            read(inputs),
-            read(outputs),
+        # Arguments of PyTorch's operators may be lists of tensors.
+        given, made = (
+            [each for each in json.loads(text or "[]") if of_pytorch or _is_shape(each)]
+            for text in (inputs, outputs)
+        )
+        return (pytorch_features if of_pytorch else features)(
+            operation_type.partition(" (")[0],  # without the kind of a convolution
+            given,
+            made,
             json.loads(attributes or "{}"),
             input_bytes,
             output_bytes,
@@ -348,28 +347,8 @@ def _row(
         ) from error
 
 
-def _shapes(text: str | None) -> list[list[int]]:
-    shapes = json.loads(text or "[]")
-    return [
-        shape
-        for shape in shapes
-        if isinstance(shape, list) and all(isinstance(n, int) for n in shape)
-    ]
-
-
-def _arguments(text: str | None) -> list[Any]:
-    """Return the shapes of a PyTorch operator's arguments, which may be lists of tensors."""
-    arguments = json.loads(text or "[]")
-    return arguments if isinstance(arguments, list) else []
-
-
-def _without_scratch(
-    operation_type: str, inputs: Sequence[Shape], outputs: Sequence[Shape]
-) -> tuple[Sequence[Shape], Sequence[Shape]]:
-    """Leave out what a normalization leaves to its gradient: a library's own, of its own size."""
-    if "Grad" in operation_type:
-        return [*inputs[:5], *inputs[6:]], outputs
-    return inputs, outputs[:5]
+def _is_shape(given: object) -> bool:
+    return isinstance(given, list) and all(isinstance(n, int) for n in given)
 
 
 def _before(side: int, size: int, places: int, stride: int, padding: float) -> int:
@@ -387,9 +366,3 @@ def _numbers(value: object) -> list[int]:
     if not isinstance(value, list):
         raise TypeError(f"expected a list of numbers, found {value!r}")
     return [int(number) for number in value]
-
-
-def _strides(attributes: Mapping[str, object]) -> list[int]:
-    """Return the strides over y and x; 1 where none are given."""
-    strides = _numbers(attributes.get("strides", [1, 1, 1, 1]))
-    return strides[1:3] if len(strides) == 4 else strides

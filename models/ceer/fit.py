@@ -8,7 +8,6 @@ import polars as pl
 from models.ceer import overhead, predictor
 from models.ceer.operations import NetworkOperations, observed_operations, operations_of_graph
 from models.ceer.overhead import STEPS, Setup
-from models.ceer.parameters import Settings
 from models.ceer.predictor import Ceer
 from models.inputs import refuse_unknown_networks
 from models.profiled_run import read_scenario
@@ -70,7 +69,7 @@ class FittedCeer:
 
     def parameters_json(self) -> str:
         """Return the fitted parameters."""
-        return self.model.parameters_json()
+        return self.model.parameters.canonical_json()
 
     def _predict(self, scenario: Scenario) -> tuple[str | float | None, ...]:
         reason = explain_refusal(scenario, self.framework)
@@ -82,8 +81,8 @@ class FittedCeer:
             scenario, {(setup.node_type, setup.devices, setup.link_mbps) for setup in overheads}
         )
         (row,) = (
-            self.model.predict(self.network(scenario.workload), [node_type], devices=[devices])
-            .filter(pl.col("link_mbps").eq_missing(link_mbps))
+            self.model.predict(self.network(scenario.workload), node_type)
+            .filter(pl.col("link_mbps").eq_missing(link_mbps), devices=devices)
             .to_dicts()
         )
         unknown = None
@@ -137,12 +136,12 @@ def check_measured(
     _check_known(scenario, setups)
 
 
-def fit(framework: str, settings: Settings | None, tables: Tables) -> FittedCeer:
+def fit(framework: str, published: bool, tables: Tables) -> FittedCeer:
     """Fit to raw tables of profile runs of one host and backend.
 
     Args:
         framework: whose operations to fit.
-        settings: None: the defaults, which go past the paper; `parameters.PAPER` is the paper.
+        published: whether as section IV has it.
         tables: of runs of `PROBES` of the framework; those that are no all_reduce of one node type
             and the framework are left out.
 
@@ -158,7 +157,7 @@ def fit(framework: str, settings: Settings | None, tables: Tables) -> FittedCeer
             f"found none among {runs.height} runs; measure some with `stepcast run`"
         )
     tables = {**tables, "run": measured, "scenario": predictable}
-    model = predictor.fit(observed_operations(tables), measured_steps(tables), settings)
+    model = predictor.fit(observed_operations(tables), measured_steps(tables), published)
     return FittedCeer(model, framework=framework)
 
 

@@ -1,17 +1,17 @@
 """How long the operations of a network take on a node type, seen or not (section IV-B and IV-D)."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from models.ceer.classes import OperationClass, check_sizes
+from models.ceer.classes import HEAVY_US, OperationClass, check_sizes
 from models.ceer.features import NAMES, convolution_shapes, table
 from models.ceer.operations import NetworkOperations
-from models.ceer.parameters import Median, Parameters, Settings
+from models.ceer.parameters import Median, Parameters
 from models.ceer.regression import Regression
 from networks.operation_graph import canonical
 
@@ -36,21 +36,13 @@ class TypeTimes:
     shared: str
 
 
-@dataclass(frozen=True)
-class OperationTimes:
-    """All operations of a network on one node type."""
-
-    node_type: str
-    types: tuple[TypeTimes, ...]
-
-
 def operation_times(
-    parameters: Parameters, network: NetworkOperations, node_types: Sequence[str]
-) -> list[OperationTimes]:
-    """Return the times on each node type.
+    parameters: Parameters, network: NetworkOperations, node_type: str
+) -> list[TypeTimes]:
+    """Return the times of all operations of a network on one node type.
 
-    A type that was measured on the node type takes what its regression says; if it is not heavy and
-    `Settings.light` is `median`, what the median of its class says. A type that was measured only
+    A type that was measured on the node type takes what its regression says; if it is not heavy, as
+    published what the median of its class says. A type that was measured only
     elsewhere, or never, takes the median if it is light or CPU. One that was never measured counts
     as light if even as slow, for its input, as the slowest heavy type it would stay below the
     threshold.
@@ -61,36 +53,21 @@ def operation_times(
     Source: Hafeez, Gandhi, Ceer, sections IV-B (equations 3 and 4) and IV-D.
     """
     types = [canonical(name) for name in network.operations["type"]]
-    operations = add_operation_types(
-        network.operations.with_columns(pl.Series("type", types, dtype=pl.String)),
-        parameters.settings,
-    )
+    operations = network.operations.with_columns(pl.Series("type", types, dtype=pl.String))
+    if not parameters.published:
+        operations = add_operation_types(operations)
     check_sizes(operations, parameters.classes, f"operations of {network.dnn}")
     frame = table(operations)
     features = {name: frame[name].to_numpy() for name in NAMES}
     rows: dict[str, list[int]] = {}
     for row, operation_type in enumerate(operations["type"]):
         rows.setdefault(operation_type, []).append(row)
-    by_node: dict[str, dict[str, Regression]] = {node_type: {} for node_type in node_types}
-    for fitted in parameters.regressions:
-        by_node.setdefault(fitted.node_type, {})[fitted.type] = fitted
+    here = (fitted for fitted in parameters.regressions if fitted.node_type == node_type)
+    regressions = {fitted.type: fitted for fitted in here}
     seen = {fitted.type for fitted in parameters.regressions}
     return [
-        OperationTimes(
-            node_type,
-            tuple(
-                _of_type(
-                    parameters,
-                    by_node[node_type],
-                    operation_type,
-                    operation_type in seen,
-                    np.array(type_rows),
-                    features,
-                )
-                for operation_type, type_rows in sorted(rows.items())
-            ),
-        )
-        for node_type in node_types
+        _of_type(parameters, regressions, name, name in seen, np.array(type_rows), features)
+        for name, type_rows in sorted(rows.items())
     ]
 
 
@@ -104,14 +81,14 @@ def _of_type(
 ) -> TypeTimes:
     kind = parameters.classes.of(operation_type)
     bound_us = features["input"][rows] * _slowest_per_mb(parameters, regressions)
-    regressed = kind == "heavy" or parameters.settings.light == "regression"
+    regressed = kind == "heavy" or not parameters.published
     if operation_type in regressions and regressed:
         fitted = regressions[operation_type]
         us = fitted.predict_us({name: column[rows] for name, column in features.items()})
         error = _sum_error(fitted, regressions)
         return TypeTimes(operation_type, kind, rows, us, bound_us, error, operation_type)
     median = {"light": parameters.light, "cpu": parameters.cpu}.get(kind)
-    harmless = seen or kind == "cpu" or bool((bound_us < parameters.settings.threshold_us).all())
+    harmless = seen or kind == "cpu" or bool((bound_us < HEAVY_US).all())
     if median is not None and harmless:
         us = np.full(len(rows), median.us)
         return TypeTimes(operation_type, kind, rows, us, bound_us, median.error, kind)
@@ -170,16 +147,13 @@ def median(rows: pl.DataFrame, types: Collection[str]) -> Median | None:
 _KEY = ["type", "inputs"]
 
 
-def add_operation_types(operations: pl.DataFrame, settings: Settings) -> pl.DataFrame:
+def add_operation_types(operations: pl.DataFrame) -> pl.DataFrame:
     """Return operations with types that name the kind of a convolution, such as `(depthwise)`.
 
     Args:
         operations: type (canonical) and inputs (JSON as in table operation_shape, NULL: not known),
             among other columns.
-        settings: whether kinds count; else types stay as they are.
     """
-    if not settings.by_kind:
-        return operations
     known = operations.select(_KEY).unique(maintain_order=True)
     named = pl.Series("named", [_named(*row) for row in known.iter_rows()], pl.String)
     return (

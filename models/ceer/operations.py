@@ -7,7 +7,7 @@ import polars as pl
 
 from models.profiled_run import read_scenario
 from models.system import Tables
-from networks.operation_graph import GraphOperation, OperationGraph, canonical
+from networks.operation_graph import OperationGraph, canonical
 from warehouse.records import BadInput
 
 STEP = ("dnn", "image_size", "batch_size", "node_type")
@@ -52,13 +52,18 @@ def observed_operations(tables: Tables) -> pl.DataFrame:
     runs, shapes = tables["run"], tables["operation_shape"]
     steps = runs.select("run_id", "scenario_id").join(_steps(tables["scenario"]), on="scenario_id")
     slower = pl.col("slower").fill_null(1.0)
+    held, free = (
+        pl.col("value").filter(pl.col("metric") == metric).mean()
+        for metric in ("step_time_s", "unconfined_step_time_s")
+    )
+    slowness = tables["sample"].group_by("run_id").agg((held / free).alias("slower"))
     known = (
         tables["operation"]
         .filter(pl.col("resource") == "worker")
         .join(tables["operation_time"].select("run_id", "operation", *_TIMES), on=_KEY)
         .join(shapes.select(*_KEY, "inputs", "outputs", "attributes"), on=_KEY, how="left")
         .join(steps, on="run_id")
-        .join(_slower(tables["sample"]), on="run_id", how="left")
+        .join(slowness, on="run_id", how="left")
         .with_columns(pl.col(name) * slower for name in _TIMES)
     )
     times_of = [pl.col(name).mean() for name in _TIMES]
@@ -105,7 +110,7 @@ def select_computation(rows: pl.DataFrame) -> pl.DataFrame:
             "what a GPU did"
         )
     kernels = kept.filter(~on_host)
-    launched = by_operator(kernels.filter(nested), kept.filter(on_host, nested), STEP)
+    launched = by_operator(kernels.filter(nested), kept.filter(on_host, nested))
     computed = pl.concat([kernels.filter(~nested), launched, host.filter(~nested)])
     # Sums of the same rows in another order differ in their last digits.
     return computed.sort(list(OBSERVED))
@@ -120,15 +125,6 @@ def operation_sums(rows: pl.DataFrame) -> pl.DataFrame:
 _KEY = ["run_id", "operation"]
 _TIMES = ("mean_us", "median_us", "sd_us")
 _COMMUNICATION = r"^(_?(Host)?(Send|Recv)$|Collective|Nccl|nccl)"
-
-
-def _slower(samples: pl.DataFrame) -> pl.DataFrame:
-    """Return run_id and slower, of runs that were at full speed and at their share."""
-    held, free = (
-        pl.col("value").filter(pl.col("metric") == metric).mean()
-        for metric in ("step_time_s", "unconfined_step_time_s")
-    )
-    return samples.group_by("run_id").agg((held / free).alias("slower"))
 
 
 def _steps(scenarios: pl.DataFrame) -> pl.DataFrame:
@@ -154,7 +150,7 @@ def _step(scenario_id: str, text: str) -> Sequence[str | int]:
 _WORKS_ON = ("type", "inputs", "attributes")
 
 
-def by_operator(kernels: pl.DataFrame, host: pl.DataFrame, step: Sequence[str]) -> pl.DataFrame:
+def by_operator(kernels: pl.DataFrame, host: pl.DataFrame) -> pl.DataFrame:
     """Return a row per kind of operator: how many a step has, and the sum of its kernels' times.
 
     Kernels of which the host says nothing stay as they are.
@@ -162,9 +158,8 @@ def by_operator(kernels: pl.DataFrame, host: pl.DataFrame, step: Sequence[str]) 
     Args:
         kernels: `models.ceer.operations.OBSERVED` of a GPU.
         host: the same of its host.
-        step: the columns that tell one profiled step from another.
     """
-    key = [*step, *_WORKS_ON]
+    key = [*STEP, *_WORKS_ON]
     calls = host.group_by(key).agg(pl.col("count").sum().alias("calls"))
     known = kernels.join(calls, on=key, how="left", nulls_equal=True, maintain_order="left")
     launched = known.filter(pl.col("calls").is_not_null())
@@ -203,7 +198,12 @@ def operations_of_graph(graph: OperationGraph) -> NetworkOperations:
 
     Operations of which a shape could not be inferred keep NULL for what they work on.
     """
-    rows = [(operation.type, *_worked_on(operation)) for operation in graph.operations]
+    rows = [
+        (op.type, *(getattr(op, name) for name in WORKS_ON))
+        if op.known
+        else (op.type, None, None, op.attributes, None, None)
+        for op in graph.operations
+    ]
     schema = {"type": pl.String} | {name: OBSERVED[name] for name in WORKS_ON}
     frame = pl.DataFrame(rows, schema=schema, orient="row")
     counted = frame.group_by(frame.columns, maintain_order=True).agg(
@@ -212,12 +212,6 @@ def operations_of_graph(graph: OperationGraph) -> NetworkOperations:
     return NetworkOperations(
         graph.dnn, graph.batch_size, graph.parameter_count, counted.select(COLUMNS)
     )
-
-
-def _worked_on(operation: GraphOperation) -> tuple[str | int | None, ...]:
-    if not operation.known:
-        return (None, None, operation.attributes, None, None)
-    return tuple(getattr(operation, name) for name in WORKS_ON)
 
 
 def operations_of_profile(

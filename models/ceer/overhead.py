@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from math import hypot
-from typing import Literal, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from models.ceer.operations import STEP, operation_sums
+from models.ceer.regression import r_squared
 from warehouse.records import BadInput, Record
 
 # Forms of S, and which of them predicts the steps of DNNs that it has not seen.
@@ -73,15 +74,13 @@ def message_bytes(parameters: Number, devices: Number) -> Number:
     return _PARAMETER_BYTES * parameters / devices
 
 
-def choose_form(
-    groups: Sequence[pl.DataFrame], offered: Sequence[Form], relative: bool
-) -> Form | None:
+def choose_form(groups: Sequence[pl.DataFrame], offered: Sequence[Form]) -> Form | None:
     """Return the form that predicts left-out DNNs best over all groups of rows.
 
     The first one is taken that no later one betters by more than 5 %. One for all groups, as each
     has too few DNNs to choose by; None if all have fewer than three.
     """
-    errors = {form: [left_out_error(rows, form, relative) for rows in groups] for form in offered}
+    errors = {form: [left_out_error(rows, form, True) for rows in groups] for form in offered}
     tried = {
         form: float(np.sqrt(np.mean([error**2 for error in each if error is not None])))
         for form, each in errors.items()
@@ -105,7 +104,11 @@ def fit_form(rows: pl.DataFrame, form: Form, relative: bool) -> OverheadFit:
     node = rows["node_type"].rank("dense").to_numpy() - 1
     factors = np.ones(node.max() + 1)
     for _ in range(_TURNS):
-        solved = _solve(columns * (factors[node] * weights)[:, np.newaxis], overhead_s * weights)
+        weighted = columns * (factors[node] * weights)[:, np.newaxis]
+        # Parameters are millions, seconds are parts of one: scaled, they are as exact as can be.
+        size = np.abs(weighted).max(axis=0)
+        size[size == 0] = 1
+        solved = np.linalg.lstsq(weighted / size, overhead_s * weights)[0] / size
         before, factors = factors, _factors(node, columns @ solved * weights, overhead_s * weights)
         if np.abs(factors - before).max() < _EXACT:
             break
@@ -163,13 +166,6 @@ def _design(rows: pl.DataFrame, terms: Form) -> Array:
         "large": np.where(message_bytes(parameters, devices) > LARGE_MESSAGE_BYTES, sent, 0.0),
     }
     return np.column_stack([column[term] for term in terms])
-
-
-def _solve(columns: Array, seconds: Array) -> Array:
-    # Parameters are millions, seconds are parts of one: scaled, they are as exact as can be.
-    size = np.abs(columns).max(axis=0)
-    size[size == 0] = 1
-    return np.asarray(np.linalg.lstsq(columns / size, seconds)[0] / size)
 
 
 STEPS = pl.Schema(
@@ -286,14 +282,13 @@ def overheads(steps: pl.DataFrame, observed: pl.DataFrame) -> pl.DataFrame:
     return joined
 
 
-def fit(
-    measured: pl.DataFrame, *, forms: Literal["paper", "own"], relative: bool
-) -> tuple[DeviceOverhead, ...]:
+def fit(measured: pl.DataFrame, published: bool) -> tuple[DeviceOverhead, ...]:
     """Fit S of each node type, number of devices and link.
 
     Args:
         measured: as `overheads` returns it.
-        forms: `paper`: S_k is a line in parameters. `own`: S_1 grows from nothing with parameters,
+        published: S_k is a line in parameters, and errors count in seconds. Else they count
+            relative to the step, S_1 grows from nothing with parameters,
             with the sum of operations or with both, or is a line. To it is added T_k − T_1, fitted
             to all k and node types of a link at once: it grows with parameters, is a line, grows
             with the traffic of a ring too, or faster where messages are large, and differs from
@@ -301,20 +296,19 @@ def fit(
             devices between those that were measured. Data parallelism on one device, where it was
             measured, adds to T_1 too. Forms are those that predict left-out DNNs best. Where no
             step was profiled on one device, as in the paper.
-        relative: errors count relative to the step; else in seconds, as in the paper.
     """
     setups = _by_setup(measured)
-    if forms == "paper":
-        return tuple(_fitted(setup, rows, LINE, relative) for setup, rows in setups.items())
+    if published:
+        return tuple(_fitted(setup, rows, LINE, False) for setup, rows in setups.items())
     single = _by_setup(measured.filter(~pl.col("distributed")))
-    form = choose_form(list(single.values()), ALONE, relative) or LINE
-    alone = {setup: _fitted(setup, rows, form, relative) for setup, rows in single.items()}
+    form = choose_form(list(single.values()), ALONE) or LINE
+    alone = {setup: _fitted(setup, rows, form, True) for setup, rows in single.items()}
     fitted = alone | _several(
-        measured, {overhead.node_type: overhead for overhead in alone.values()}, relative
+        measured, {overhead.node_type: overhead for overhead in alone.values()}
     )
     for setup, rows in setups.items():
         if setup not in fitted:
-            fitted[setup] = _fitted(setup, rows, LINE, relative)
+            fitted[setup] = _fitted(setup, rows, LINE, True)
     return tuple(
         fitted[setup] for setup in sorted(fitted, key=lambda setup: (*setup[:2], setup[2] or 0.0))
     )
@@ -326,7 +320,7 @@ def _by_setup(measured: pl.DataFrame) -> dict[Setup, pl.DataFrame]:
 
 
 def _several(
-    measured: pl.DataFrame, alone: Mapping[str, DeviceOverhead], relative: bool
+    measured: pl.DataFrame, alone: Mapping[str, DeviceOverhead]
 ) -> dict[Setup, DeviceOverhead]:
     """Return S_1 with what data parallelism adds, of each setup with DNNs that were profiled too.
 
@@ -341,11 +335,10 @@ def _several(
         .sort(pl.all())
     )
     links = rows.partition_by("link_mbps", maintain_order=True)
-    form = choose_form(links, ADDED, relative) or ADDED[0]
+    form = choose_form(links, ADDED) or ADDED[0]
     combined = {}
     for link in links:
-        fitted = fit_form(link, form, relative)
-        error = left_out_error(link, form, relative)
+        fitted, error = fit_form(link, form, True), left_out_error(link, form, True)
         for setup in between(link.select(_SETUP).unique(maintain_order=True).rows()):
             first, more = alone[setup[0]], _overhead(setup, link, fitted, error)
             known = first.error is not None and more.error is not None
@@ -366,9 +359,6 @@ def _overhead(
     node_type, devices, link_mbps = setup
     factor, sent = fitted.factors[node_type], traffic(float(devices))
     seconds = {term: factor * each_s for term, each_s in fitted.seconds.items()}
-    overhead_s = rows["overhead_s"].to_numpy()
-    variation = float(((overhead_s - overhead_s.mean()) ** 2).sum())
-    left = float(((overhead_s - fitted.predict(rows)) ** 2).sum())
     return DeviceOverhead(
         node_type=node_type,
         devices=devices,
@@ -377,7 +367,9 @@ def _overhead(
         per_parameter_s=seconds.get("parameters", 0.0) + sent * seconds.get("traffic", 0.0),
         per_operation_s=seconds.get("operations", 0.0),
         per_large_parameter_s=sent * seconds.get("large", 0.0),
-        r_squared=1 - left / variation if variation > 0 else None,
+        r_squared=r_squared(
+            rows["overhead_s"].to_numpy(), fitted.predict(rows), np.ones(rows.height)
+        ),
         dnns=rows["dnn"].n_unique(),
         error=error,
     )

@@ -1,6 +1,6 @@
 """Ceer: a step is the sum of its operations and S_k (Hafeez and Gandhi, section IV)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist
@@ -14,7 +14,6 @@ from models.ceer import overhead, regression
 from models.ceer.classes import check_sizes, classify
 from models.ceer.features import NAMES, table
 from models.ceer.operation_times import (
-    OperationTimes,
     TypeTimes,
     add_operation_types,
     median,
@@ -22,7 +21,7 @@ from models.ceer.operation_times import (
 )
 from models.ceer.operations import NetworkOperations, select_computation
 from models.ceer.overhead import DeviceOverhead
-from models.ceer.parameters import Parameters, Settings
+from models.ceer.parameters import Parameters
 
 # The time of a step: operations and S_k, with an interval (section IV-A, equation 2).
 
@@ -58,13 +57,14 @@ where operations are unseen, they are what follows from these alone.
 
 NEGLIGIBLE = 0.02
 """What unseen operations may take at most, in parts of a step, and a step is predicted yet."""
+_COVERAGE = 0.9
+"""Of intervals."""
 
 
 def predict_step(
     network: NetworkOperations,
-    times: OperationTimes,
+    types: Sequence[TypeTimes],
     setup: DeviceOverhead,
-    coverage: float,
     without: Without = frozenset(),
 ) -> dict[str, object]:
     """Return one row of `PREDICTED`.
@@ -74,24 +74,27 @@ def predict_step(
     them there always is one.
     """
     count = network.operations["count"].to_numpy()
-    known = [group for group in times.types if group.us is not None and _counts(group, without)]
-    unseen = [group for group in times.types if group.us is None and _counts(group, without)]
+    counted = [
+        group for group in types if group.operation_class == "heavy" or "light" not in without
+    ]
+    known = [group for group in counted if group.us is not None]
+    unseen = [group for group in counted if group.us is None]
     parts_s = dict.fromkeys(("heavy", "light", "cpu"), 0.0)
     for group in known:
         parts_s[group.operation_class] += _seconds(group, count)
-    all_s = sum(_seconds(group, count) for group in times.types if group.us is not None)
+    all_s = sum(_seconds(group, count) for group in types if group.us is not None)
     overhead_s = setup.predict_s(network.parameter_count, all_s)
     overhead_s = 0.0 if "overhead" in without else overhead_s
     step_s = max(sum(parts_s.values()) + overhead_s, 0.0)
     bound_s = sum(float((count[group.rows] * group.bound_us).sum()) / 1e6 for group in unseen)
-    margin_s = _margin_s(known, count, setup, step_s, coverage)
+    margin_s = _margin_s(known, count, setup, step_s)
     if margin_s is None and unseen:
         margin_s = 0.0
     named = unseen if bound_s > NEGLIGIBLE * step_s else []
     return {
         "dnn": network.dnn,
         "batch_size": network.batch_size,
-        "node_type": times.node_type,
+        "node_type": setup.node_type,
         "devices": setup.devices,
         "link_mbps": setup.link_mbps,
         "step_s": None if named else step_s + bound_s / 2,
@@ -103,16 +106,12 @@ def predict_step(
     }
 
 
-def _counts(group: TypeTimes, without: Without) -> bool:
-    return group.operation_class == "heavy" or "light" not in without
-
-
 def _seconds(group: TypeTimes, count: Array) -> float:
     return 0.0 if group.us is None else float((count[group.rows] * group.us).sum()) / 1e6
 
 
 def _margin_s(
-    known: Sequence[TypeTimes], count: Array, setup: DeviceOverhead, step_s: float, coverage: float
+    known: Sequence[TypeTimes], count: Array, setup: DeviceOverhead, step_s: float
 ) -> float | None:
     """Return half the width of the interval, None if it is not known how wrong a part may be."""
     if setup.error is None or any(group.sum_error is None for group in known):
@@ -122,10 +121,7 @@ def _margin_s(
         wrong_s = _seconds(group, count) * (group.sum_error or 0.0)
         together[group.shared] = together.get(group.shared, 0.0) + wrong_s
     variance = (setup.error * step_s) ** 2 + sum(wrong_s**2 for wrong_s in together.values())
-    return NormalDist().inv_cdf(0.5 + coverage / 2) * sqrt(variance)
-
-
-__all__ = ["Ceer", "Parameters", "Settings", "fit"]
+    return NormalDist().inv_cdf(0.5 + _COVERAGE / 2) * sqrt(variance)
 
 
 @dataclass(frozen=True)
@@ -142,9 +138,7 @@ class Ceer:
     def predict(
         self,
         network: NetworkOperations,
-        node_types: Iterable[str] | None = None,
-        *,
-        devices: Sequence[int] | None = None,
+        node_type: str,
         without: Without = frozenset(),
     ) -> pl.DataFrame:
         """Return the time of one step, for every number of devices and link for which there is S.
@@ -155,70 +149,54 @@ class Ceer:
 
         Args:
             network: what is trained.
-            node_types: None: all.
-            devices: None: all for which there is S.
+            node_type: of its devices.
             without: for ablations; `light` leaves out light and CPU operations, `overhead` S.
 
         Returns:
-            `PREDICTED`, sorted by node type, devices and link.
+            `PREDICTED`, sorted by devices and link.
         """
-        wanted_types = self.node_types if node_types is None else tuple(node_types)
-        rows = []
-        for times in operation_times(self.parameters, network, wanted_types):
-            setups = [
-                setup for setup in self.parameters.overheads if setup.node_type == times.node_type
-            ]
-            wanted = [setup for setup in setups if devices is None or setup.devices in devices]
-            coverage = self.parameters.settings.coverage
-            rows += [predict_step(network, times, setup, coverage, without) for setup in wanted]
-        return pl.DataFrame(rows, schema=PREDICTED, orient="row").sort(
-            "node_type", "devices", "link_mbps"
-        )
-
-    def parameters_json(self) -> str:
-        """Return the parameters as canonical JSON."""
-        return self.parameters.canonical_json()
-
-    @classmethod
-    def from_json(cls, text: str) -> "Ceer":
-        """Read what `parameters_json` wrote."""
-        return cls(Parameters.model_validate_json(text))
+        types = operation_times(self.parameters, network, node_type)
+        rows = [
+            predict_step(network, types, setup, without)
+            for setup in self.parameters.overheads
+            if setup.node_type == node_type
+        ]
+        return pl.DataFrame(rows, schema=PREDICTED, orient="row").sort("devices", "link_mbps")
 
 
-def fit(operations: pl.DataFrame, steps: pl.DataFrame, settings: Settings | None = None) -> Ceer:
+def fit(operations: pl.DataFrame, steps: pl.DataFrame, published: bool = False) -> Ceer:
     """Fit to profiled operations and measured steps.
 
     Args:
         operations: `models.ceer.operations.OBSERVED`.
         steps: `models.ceer.overhead.STEPS`, of 1 and more devices.
-        settings: None: the defaults, which go past the paper; `parameters.PAPER` is the paper.
+        published: whether as section IV has it.
 
     Raises:
         BadInput: tables that are incomplete, or contradict each other.
     """
-    settings = settings or Settings()
-    rows = add_operation_types(select_computation(operations), settings)
-    classes = classify(rows, settings.threshold_us)
+    rows = select_computation(operations)
+    if not published:
+        rows = add_operation_types(rows)
+    classes = classify(rows)
     check_sizes(rows, classes, "operations to fit")
     measured = overhead.overheads(steps, operations)
     return Ceer(
         Parameters(
-            settings=settings,
+            published=published,
             dnns=tuple(sorted(rows["dnn"].unique())),
             classes=classes,
-            regressions=_regressions(rows, settings),
+            regressions=_regressions(rows, published),
             light=median(
                 rows, [name for name in rows["type"].unique() if classes.of(name) == "light"]
             ),
             cpu=median(rows, classes.cpu),
-            overheads=overhead.fit(
-                measured, forms=settings.forms, relative=settings.weights != "equal"
-            ),
+            overheads=overhead.fit(measured, published),
         )
     )
 
 
-def _regressions(rows: pl.DataFrame, settings: Settings) -> tuple[regression.Regression, ...]:
+def _regressions(rows: pl.DataFrame, published: bool) -> tuple[regression.Regression, ...]:
     points = pl.concat(
         [rows.select("type", "node_type", "dnn", "count", "mean_us"), table(rows)], how="horizontal"
     )
@@ -233,8 +211,7 @@ def _regressions(rows: pl.DataFrame, settings: Settings) -> tuple[regression.Reg
             group,
             operation_type=group["type"][0],
             node_type=group["node_type"][0],
-            forms=settings.forms,
-            weights=settings.weights,
+            published=published,
         )
         for group in groups
     )

@@ -1,7 +1,6 @@
 """The time of one type of operation on one node type, from what it works on (section IV-B)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -24,16 +23,13 @@ PAPER_FORMS: Forms = {
     "quadratic in all sizes": ("1", *_SIZES, "stride", "padding", *_SQUARES),
 }
 """Linear and quadratic in what the paper names: size of inputs, filter, stride, padding."""
-OWN_FORMS: Forms = {
+FORMS: Forms = {
+    **PAPER_FORMS,
     "work": ("1", "work"),
     "work and sizes": ("1", *_SIZES, "work"),
     "work inside and sizes": ("1", *_SIZES, "inside"),
 }
-"""Forms past the paper: a convolution takes as long as it multiplies, if it multiplies enough."""
-FORMS: Mapping[Literal["paper", "own"], Forms] = {
-    "paper": PAPER_FORMS,
-    "own": {**PAPER_FORMS, **OWN_FORMS},
-}
+"""With forms past the paper: a convolution takes as long as it multiplies, if that is enough."""
 _OF_TWO: Forms = {"proportional": PAPER_FORMS["proportional"]}
 _PREFERENCE = 0.05
 _EXACT = 1e-9
@@ -74,58 +70,54 @@ class Regression(Record):
 # Least squares of which no coefficient is negative, so that no prediction of sizes is.
 
 
-Weights = Literal["equal", "balanced", "relative"]
-"""What errors count relative to: nothing, as in the paper; the root of the prediction, so that sums
-of times come out as measured and small ones count too; the prediction."""
-
-
 def fit(
     points: pl.DataFrame,
     *,
     operation_type: str,
     node_type: str,
-    forms: Literal["paper", "own"] | Forms = "own",
-    weights: Weights = "balanced",
+    published: bool = False,
 ) -> Regression:
     """Fit the form that predicts best what it has not seen; simpler ones are preferred.
 
     Whole DNNs are left out where there are three or more. A form is taken if no later one has an
     error that is smaller by more than 5 % of it. No coefficient is negative: so no prediction is,
     and none falls with size. Two operations leave nothing to choose by: of those, times are
-    proportional to inputs if these differ, unless forms are the paper's.
+    proportional to inputs if these differ, unless as published.
 
     Args:
         points: `dnn`, `count` (how often in a step), `mean_us` and the columns `NAMES`; one row per
             operation.
         operation_type: canonical type of all of them.
         node_type: where they were measured.
-        forms: those of the paper alone, or also ours; or these.
-        weights: what errors count relative to; `equal` is the paper.
+        published: forms are those of the paper alone, and errors count alike; else they count
+            relative to the root of the prediction, so that sums of times come out as measured and
+            small ones count too.
 
     Source: Hafeez, Gandhi, Ceer, section IV-B.
     """
     us, count = points["mean_us"].to_numpy(), points["count"].to_numpy()
     features = {name: points[name].to_numpy() for name in NAMES}
-    offered = FORMS[forms] if isinstance(forms, str) else forms
-    if forms == "own" and points.height == points["input"].n_unique() == 2:
+    offered = PAPER_FORMS if published else FORMS
+    if not published and points.height == points["input"].n_unique() == 2:
         offered = _OF_TWO
     folds = _folds(points["dnn"])
-    form, left_out_us = _chosen(offered, features, us, count, folds, weights)
+    form, left_out_us = _chosen(offered, features, us, count, folds, published)
     terms = _varying(offered[form], features)
     design = _design(terms, features)
-    coefficients = refit(design, us, count, weights)
+    coefficients = refit(design, us, count, published)
+    input_mb = float((count * features["input"]).sum())
     return Regression(
         type=operation_type,
         node_type=node_type,
         form=form,
         terms=terms,
         coefficients_us=tuple(coefficients.tolist()),
-        r_squared=_r_squared(us, design @ coefficients, count),
+        r_squared=r_squared(us, design @ coefficients, count),
         points=points.select(NAMES).unique().height,
         dnns=points["dnn"].n_unique(),
         error=_error(us, left_out_us, count, np.arange(len(us))),
         sum_error=_error(us, left_out_us, count, folds),
-        us_per_input_mb=_per_input(us, count, features["input"]),
+        us_per_input_mb=float((count * us).sum()) / input_mb if input_mb > 0 else 0.0,
     )
 
 
@@ -153,7 +145,7 @@ def _chosen(
     us: Array,
     count: Array,
     folds: NDArray[np.int64],
-    weights: Weights,
+    published: bool,
 ) -> tuple[str, Array | None]:
     """Return the name of a form, and what it says of each row without having seen its fold.
 
@@ -170,7 +162,7 @@ def _chosen(
             left_out_us = np.empty_like(us)
             for fold in set(folds.tolist()):
                 seen, unseen = folds != fold, folds == fold
-                solved = solve(design[seen], us[seen], count[seen], weights)
+                solved = solve(design[seen], us[seen], count[seen], published)
                 left_out_us[unseen] = design[unseen] @ solved
             wrong_us = count * np.abs(left_out_us - us)
             tried[form] = float(wrong_us.sum() / max((count * us).sum(), _LEAST_US)), left_out_us
@@ -188,7 +180,7 @@ def _varying(terms: Sequence[str], features: Mapping[str, Array]) -> tuple[str, 
     return kept or ("1",)
 
 
-def _r_squared(us: Array, predicted_us: Array, count: Array) -> float | None:
+def r_squared(us: Array, predicted_us: Array, count: Array) -> float | None:
     """Return the share of the variance of times that is explained; None if they do not vary."""
     mean = np.average(us, weights=count)
     variation = float((count * (us - mean) ** 2).sum())
@@ -208,38 +200,32 @@ def _error(
     return float(np.sqrt(np.mean(relative**2)))
 
 
-def _per_input(us: Array, count: Array, megabytes: Array) -> float:
-    total = float((count * megabytes).sum())
-    return float((count * us).sum()) / total if total > 0 else 0.0
-
-
-_POWER = {"equal": 0, "balanced": 1, "relative": 2}
 _LEAST_SIZE = 1e-12
 """Less than a millionth of a byte, in megabytes: of what is smaller no slope is told."""
 _ROUNDS = 3
 
 
-def solve(design: Array, us: Array, count: Array, weights: Weights) -> Array:
+def solve(design: Array, us: Array, count: Array, published: bool) -> Array:
     """Return the coefficients, none below 0; 0 of terms that are nothing in all rows.
 
     Args:
         design: [rows, terms], none below 0.
         us: times, microseconds.
         count: how often each row counts.
-        weights: relative to predictions they are found in a few rounds. Relative to what was
-            measured, what is above the line would count more than what is below it, and sums would
-            come out too small.
+        published: errors count alike. Weights relative to predictions are found in a few rounds:
+            relative to what was measured, what is above the line would count more than what is
+            below it, and sums would come out too small.
     """
-    solved = _non_negative(design, us, _weight(us, count, weights))
-    for _ in range(_ROUNDS if _POWER[weights] else 0):
-        solved = _non_negative(design, us, _weight(design @ solved, count, weights))
+    solved = _non_negative(design, us, _weight(us, count, published))
+    for _ in range(0 if published else _ROUNDS):
+        solved = _non_negative(design, us, _weight(design @ solved, count, published))
     return solved
 
 
-def refit(design: Array, us: Array, count: Array, weights: Weights) -> Array:
+def refit(design: Array, us: Array, count: Array, published: bool) -> Array:
     """Return what `solve` does; terms above 0 by plain weighted least squares, if told apart."""
-    solved = solve(design, us, count, weights)
-    weight = _weight(design @ solved, count, weights)
+    solved = solve(design, us, count, published)
+    weight = _weight(design @ solved, count, published)
     used = _non_negative(design, us, weight) > 0
     if not used.any() or np.linalg.matrix_rank(design[:, used]) < used.sum():
         return solved
@@ -251,8 +237,8 @@ def refit(design: Array, us: Array, count: Array, weights: Weights) -> Array:
     return coefficients
 
 
-def _weight(expected_us: Array, count: Array, weights: Weights) -> Array:
-    return np.asarray(count / np.maximum(expected_us, _LEAST_US) ** _POWER[weights])
+def _weight(expected_us: Array, count: Array, published: bool) -> Array:
+    return count if published else np.asarray(count / np.maximum(expected_us, _LEAST_US))
 
 
 def _non_negative(design: Array, us: Array, weight: Array) -> Array:

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from models.ceer import fit
 from models.ceer.fit import PROBES, FittedCeer
-from models.ceer.parameters import PAPER
+from models.ceer.parameters import Parameters
 from models.ceer.predictor import Ceer
 from models.system import System, Tables
 from networks.catalogue import OWN
@@ -25,7 +25,7 @@ def _requires(framework: str, scenario: Scenario) -> tuple[Requirement, ...] | R
 
 
 def _load(framework: str, parameters: str, tables: Tables) -> FittedCeer:
-    return FittedCeer(Ceer.from_json(parameters), framework=framework)
+    return FittedCeer(Ceer(Parameters.model_validate_json(parameters)), framework=framework)
 
 
 def _prepare(framework: str, scenarios: Sequence[Scenario]) -> None:
@@ -48,49 +48,56 @@ def _check(
     fit.check_measured(scenario, known, between=between)
 
 
-CEER = System(
+def _system(framework: str, published: bool, **told: Any) -> System:
+    return System(
+        source="Hafeez, Gandhi, Ceer, section IV",
+        tables=(
+            "run",
+            "scenario",
+            "operation",
+            "operation_shape",
+            "operation_time",
+            "sample",
+            "dnn",
+        ),
+        inputs=partial(_requires, framework),
+        fit=partial(fit.fit, framework, published),
+        load=partial(_load, framework),
+        pooled=True,
+        in_words="Ceer as published" if published else "Ceer",
+        prepare=partial(_prepare, framework),
+        check=partial(_check, not published),
+        **told,
+    )
+
+
+CEER = _system(
+    "tensorflow",
+    False,
     name="ceer",
     version="3",
     what="Steps from operations of other networks, with an interval (Hafeez and Gandhi, Ceer).",
-    source="Hafeez, Gandhi, Ceer, section IV",
-    tables=("run", "scenario", "operation", "operation_shape", "operation_time", "sample", "dnn"),
-    inputs=partial(_requires, "tensorflow"),
-    fit=partial(fit.fit, "tensorflow", None),
-    load=partial(_load, "tensorflow"),
-    pooled=True,
     beside="ceer_paper",
-    in_words="Ceer",
-    prepare=partial(_prepare, "tensorflow"),
-    check=partial(_check, True),
 )
-CEER_PAPER = replace(
-    CEER,
-    beside="",
-    in_words="Ceer as published",
+CEER_PAPER = _system(
+    "tensorflow",
+    True,
     name="ceer_paper",
     version="1",
     what="Baseline: Ceer as published, with medians of light operations and S by parameters alone.",
-    fit=partial(fit.fit, "tensorflow", PAPER),
-    check=partial(_check, False),
 )
-CEER_PYTORCH = replace(
-    CEER,
+CEER_PYTORCH = _system(
+    "pytorch",
+    False,
     name="ceer_pytorch",
-    beside="ceer_pytorch_paper",
     version="4",
     what="As ceer, of PyTorch's operators.",
-    inputs=partial(_requires, "pytorch"),
-    prepare=partial(_prepare, "pytorch"),
-    fit=partial(fit.fit, "pytorch", None),
-    load=partial(_load, "pytorch"),
+    beside="ceer_pytorch_paper",
 )
-CEER_PYTORCH_PAPER = replace(
-    CEER_PYTORCH,
-    beside="",
-    in_words="Ceer as published",
+CEER_PYTORCH_PAPER = _system(
+    "pytorch",
+    True,
     name="ceer_pytorch_paper",
     version="1",
     what="As ceer_paper, of PyTorch's operators.",
-    fit=partial(fit.fit, "pytorch", PAPER),
-    check=partial(_check, False),
 )

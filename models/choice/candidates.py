@@ -143,11 +143,7 @@ class Candidate:
     @property
     def outcome(self) -> Outcome:
         """What the job is expected to take and cost."""
-        return self.outcome_at(1.0)
-
-    def outcome_at(self, ratio: float) -> Outcome:
-        """Return what the job takes and costs where training takes `ratio` times its forecast."""
-        return self._outcome_of(self.expected.time_s(ratio * self.train_s))
+        return self._outcome_of(self.expected.time_s(self.train_s))
 
     def _outcome_of(self, time_s: float) -> Outcome:
         cost_usd = time_s * self.usd_per_hour / 3600 if self.usd_per_hour else 0.0

@@ -131,15 +131,12 @@ def _relaxed(candidates: Sequence[Candidate], objective: Objective) -> list[str]
 
 def _in_words(relaxation: Relaxation[_WorstCase]) -> str:
     option, unit = OPTIONS[relaxation.constraint]
-    limit, needed = relaxation.limit * unit, _rounded_up(relaxation.needed * unit)
+    limit, needed = relaxation.limit * unit, relaxation.needed * unit
+    # The least number of four digits that is not below it, but for rounding.
+    digit = 10.0 ** (floor(log10(needed)) - 3) if needed > 0 else 1.0
+    needed = ceil(needed / digit - 1e-6) * digit
     label = relaxation.option.candidate.label
     return f"raise {option} from {limit:.4g} to {needed:.4g} for {label}"
-
-
-def _rounded_up(value: float) -> float:
-    """Return the least number of four digits that is not below a value, but for rounding."""
-    digit = 10.0 ** (floor(log10(value)) - 3) if value > 0 else 1.0
-    return ceil(value / digit - 1e-6) * digit
 
 
 # Which measurement would change a choice: the value of knowing one candidate's time.

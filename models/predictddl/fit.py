@@ -13,7 +13,7 @@ intervals say how much hosts differ (`moved`).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import exp, hypot
 from typing import Self
 
@@ -23,7 +23,7 @@ import scipy
 from numpy.typing import NDArray
 
 from models.predictddl import model, work
-from models.predictddl.model import Fitting, Floats, HeldOutRuns, IntervalForecaster, WorkModel
+from models.predictddl.model import Fitting, Floats, IntervalForecaster, WorkModel
 from models.predictddl.residuals import REGRESSORS
 from models.predictddl.training_set import FEWEST_FAMILIES, Key, TrainingSet, key_of
 from models.profiled_run import PREDICTED
@@ -110,7 +110,7 @@ def _shared(steps: ForecastSteps, other: ForecastSteps) -> Floats:
 
 BASELINES: Mapping[str, Fitting] = {
     "log_linear": work.fit_log_linear,
-    "histogram": work.fit_histogram,
+    "histogram": partial(work.fit_log_linear, of_counts=True),
 }
 """Regressions on a few figures of a network, and on how many primitives of each type it has."""
 OURS = "predictddl"
@@ -175,7 +175,11 @@ class PredictDDL:
             OURS: tried[unseen],
             **{name: model.by_family(source, families, fit) for name, fit in BASELINES.items()},
         }
-        answers = _shipped(left_out)
+        others = {name: left_out[name] for name in BASELINES}
+        if all(left_out[OURS].surely_below(other) for other in others.values()):
+            answers = OURS
+        else:
+            answers = min(others, key=lambda name: others[name].mean_error)
         by_run = {name: model.by_run(source, model.fit_with(name)) for name in REGRESSORS}
         known_runs = {name: held_out for name, held_out in by_run.items() if held_out is not None}
         seen = model.choose_regressor(known_runs) if known_runs else unseen
@@ -323,11 +327,3 @@ class PredictDDL:
         if regressor not in self._models:
             self._models[regressor] = WorkModel.fit(self.known.source, regressor)
         return self._models[regressor]
-
-
-def _shipped(left_out: Mapping[str, HeldOutRuns]) -> str:
-    """Return ours where it errs less than all others with confidence, else the best of these."""
-    ours, others = left_out[OURS], {name: left_out[name] for name in BASELINES}
-    if all(ours.surely_below(other) for other in others.values()):
-        return OURS
-    return min(others, key=lambda name: others[name].mean_error)

@@ -120,7 +120,8 @@ class Embedder:
         from models.predictddl.message_passing import traverse  # loads a compiler
 
         states = self.parameters["embed"][types_of(graph)]
-        traverse(states, lengths_of(graph), PASSES, *self._weights)
+        near, far, gru = (self._parts[place : place + 4] for place in (0, 4, 8))
+        traverse(states, lengths_of(graph), PASSES, near, far, gru)
         return states
 
     @cached_property
@@ -134,7 +135,7 @@ class Embedder:
         return content.digest()
 
     @cached_property
-    def _weights(self) -> tuple[Floats, ...]:
+    def _parts(self) -> tuple[Floats, ...]:
         return tuple(
             np.ascontiguousarray(self.parameters[name]) for name in SHAPES if name != "embed"
         )

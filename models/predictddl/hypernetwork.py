@@ -7,6 +7,7 @@ and appendix B.
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import scipy
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -57,7 +58,7 @@ class Hypernetwork(nn.Module):
 
         Nodes of one depth do not wait for each other, so each depth of all graphs is one product.
         """
-        lengths = _diagonal([lengths_of(graph) for graph in graphs])
+        lengths = scipy.linalg.block_diag(*(lengths_of(graph) for graph in graphs))
         states: Tensor = self.embed(
             torch.from_numpy(np.concatenate([types_of(graph) for graph in graphs]))
         )
@@ -195,15 +196,6 @@ def _normalized(weights: Tensor, gain: float) -> Tensor:
     """Return weights of the scale that keeps the variance of what passes through them."""
     fan_in = weights[0].numel()
     return weights * float((gain / fan_in) ** 0.5)
-
-
-def _diagonal(blocks: Sequence[np.ndarray]) -> np.ndarray:
-    size = sum(map(len, blocks))
-    joined, first = np.zeros((size, size), np.int16), 0
-    for block in blocks:
-        joined[first : first + len(block), first : first + len(block)] = block
-        first += len(block)
-    return joined
 
 
 def _by_depth(reaches: np.ndarray) -> list[np.ndarray]:

@@ -42,8 +42,9 @@ def distances(first: Places, targets: Places, most: int) -> NDArray[np.int16]:
 
 
 @compiled
-def _perceptron(state: Any, weights: Any, biases: Any, out_weights: Any, out_biases: Any) -> Any:
+def _perceptron(state: Any, parameters: Any) -> Any:
     """Return a perceptron of one hidden layer of rectified units."""
+    weights, biases, out_weights, out_biases = parameters
     size = len(out_biases)
     outputs = np.empty(size, np.float32)
     hidden = np.empty(len(biases), np.float32)
@@ -61,13 +62,12 @@ def _perceptron(state: Any, weights: Any, biases: Any, out_weights: Any, out_bia
 
 
 @compiled
-def _gated(
-    state: Any, message: Any, of_message: Any, of_state: Any, b_message: Any, b_state: Any
-) -> Any:
+def _gated(state: Any, message: Any, parameters: Any) -> Any:
     """Return the next state of a gated recurrent unit (Cho et al., EMNLP 2014, eq. 5 to 8).
 
     Weights are [3 × size, size]: reset, update, candidate.
     """
+    of_message, of_state, b_message, b_state = parameters
     size = len(state)
     next_state = np.empty(size, np.float32)
     message_part = np.empty(3 * size, np.float32)
@@ -93,18 +93,9 @@ def traverse(
     states: Floats,
     lengths: NDArray[np.int16],
     passes: int,
-    w1: Floats,
-    b1: Floats,
-    w2: Floats,
-    b2: Floats,
-    v1: Floats,
-    c1: Floats,
-    v2: Floats,
-    c2: Floats,
-    of_message: Floats,
-    of_state: Floats,
-    b_message: Floats,
-    b_state: Floats,
+    near: tuple[Floats, ...],
+    far: tuple[Floats, ...],
+    gru: tuple[Floats, ...],
 ) -> None:
     """Update states [nodes, size] in place: each pass forward, then backward (eq. 4).
 
@@ -112,18 +103,9 @@ def traverse(
         states: first features of nodes, in an order in which they can run.
         lengths: of shortest paths, `distances`; 1 is an edge, more a virtual one of weight 1/s.
         passes: T.
-        w1: with b1, w2, b2 the perceptron of edges.
-        v1: with c1, v2, c2 that of virtual edges.
-        of_message: with the others the gated recurrent unit.
-        b1: see w1.
-        w2: see w1.
-        b2: see w1.
-        c1: see v1.
-        v2: see v1.
-        c2: see v1.
-        of_state: see of_message.
-        b_message: see of_message.
-        b_state: see of_message.
+        near: the perceptron of edges, each layer's weights and biases.
+        far: that of virtual edges.
+        gru: the gated recurrent unit: weights of messages and states, their biases.
     """
     nodes, size = states.shape
     messages = np.empty((nodes, size), np.float32)
@@ -141,8 +123,6 @@ def traverse(
                         message += messages[other]
                     elif length > 1:
                         message += messages_far[other] / np.float32(length)
-                states[node] = _gated(
-                    states[node], message, of_message, of_state, b_message, b_state
-                )
-                messages[node] = _perceptron(states[node], w1, b1, w2, b2)
-                messages_far[node] = _perceptron(states[node], v1, c1, v2, c2)
+                states[node] = _gated(states[node], message, gru)
+                messages[node] = _perceptron(states[node], near)
+                messages_far[node] = _perceptron(states[node], far)

@@ -87,10 +87,17 @@ def observed_steps(tables: Tables) -> list[ObservedStep]:
         )
         .sort("scenario_id", "host")
     )
-    return [
-        ObservedStep(_on_host(read_scenario(text), host), float(step_s))
-        for _, host, step_s, text in steps.iter_rows()
-    ]
+    observed = []
+    for _, host, step_s, text in steps.iter_rows():
+        scenario = read_scenario(text)
+        if host:
+            nodes = [
+                group.model_copy(update={"node_type": group.node_type + host})
+                for group in scenario.nodes
+            ]
+            scenario = scenario.model_copy(update={"nodes": tuple(nodes)})
+        observed.append(ObservedStep(scenario, float(step_s)))
+    return observed
 
 
 def capabilities(tables: Tables) -> Mapping[str, Mapping[str, float]]:
@@ -194,15 +201,6 @@ def _host(runs: pl.DataFrame) -> pl.Expr:
         return pl.lit("").alias("host")
     named = pl.lit("@") + pl.col("host_id").str.head(_HOST_LETTERS)
     return pl.when("elsewhere").then(named).otherwise(pl.lit("")).alias("host")
-
-
-def _on_host(scenario: Scenario, host: str) -> Scenario:
-    if not host:
-        return scenario
-    nodes = tuple(
-        group.model_copy(update={"node_type": group.node_type + host}) for group in scenario.nodes
-    )
-    return scenario.model_copy(update={"nodes": nodes})
 
 
 # How many threads compute.

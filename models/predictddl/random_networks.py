@@ -151,7 +151,12 @@ def _cell(
         else:
             joined = network.add(RandomLayer("sum", tuple(branches), channels[0], size))
     if chance.random() < 0.2:
-        joined = _squeezed(network, joined)
+        # Squeeze-excitation: a weight for each channel, by what all places have in the mean.
+        of = network.layers[joined]
+        pooled = network.add(RandomLayer("global_pool", (joined,), of.channels, 1))
+        square = (of.channels, of.channels)
+        weights = network.add(RandomLayer("linear", (pooled,), of.channels, 1, shape=square))
+        joined = network.add(RandomLayer("product", (joined, weights), of.channels, of.size))
     return joined
 
 
@@ -188,13 +193,3 @@ def _pooled(network: RandomNetwork, chance: Random, source: int, stride: int) ->
     kind = chance.choice(("max_pool", "avg_pool"))
     size = (of.size - 1) // stride + 1
     return network.add(RandomLayer(kind, (source,), of.channels, size, stride=stride))
-
-
-def _squeezed(network: RandomNetwork, source: int) -> int:
-    """Add a weight for each channel, by what all places have in the mean (squeeze-excitation)."""
-    of = network.layers[source]
-    pooled = network.add(RandomLayer("global_pool", (source,), of.channels, 1))
-    weights = network.add(
-        RandomLayer("linear", (pooled,), of.channels, 1, shape=(of.channels, of.channels))
-    )
-    return network.add(RandomLayer("product", (source, weights), of.channels, of.size))

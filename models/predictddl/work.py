@@ -173,43 +173,33 @@ def traits(work: Work) -> Floats:
 
 
 LogLinearForecaster = Callable[[Sequence[Scenario]], tuple[Floats, Floats]]
-_DRAWN = 1e-3
 
 
-def fit_log_linear(known: "TrainingSet") -> LogLinearForecaster:
-    """Fit logarithms of seconds to those of operations, activations and parameters, and setups."""
-    return _fitted(known, _figures)
+def fit_log_linear(known: "TrainingSet", *, of_counts: bool = False) -> LogLinearForecaster:
+    """Fit logarithms of seconds to those of operations, activations and parameters, and setups.
 
+    Args:
+        known: runs that were measured.
+        of_counts: how many primitives of each type there are is in the place of these figures.
+    """
 
-def fit_histogram(known: "TrainingSet") -> LogLinearForecaster:
-    """Fit logarithms of seconds to how many primitives of each type there are, and setups."""
-    return _fitted(known, _counts, drawn=1.0)
+    def speed(group: NodeGroup) -> float:
+        return of_node(group, known.measured).dense_flops
 
-
-def _fitted(
-    known: "TrainingSet",
-    of_network: Callable[[Work, Sequence[int]], list[float]],
-    drawn: float = _DRAWN,
-) -> LogLinearForecaster:
     def features(scenarios: Sequence[Scenario]) -> Floats:
-        graphs = known.graphs(
-            [(scenario.workload.dnn, scenario.workload.image_size) for scenario in scenarios]
-        )
+        keys = [(scenario.workload.dnn, scenario.workload.image_size) for scenario in scenarios]
+        graphs = known.graphs(keys)
         rows = []
-        for scenario in scenarios:
-            graph = graphs[scenario.workload.dnn, scenario.workload.image_size]
-            counts = [graph.histogram[name] for name in PRIMITIVES]
-            own = of_network(Work.of(graph), counts)
-            slowest = min(scenario.worker_groups, key=lambda group: _speed(group, known))
-            rows.append(
-                [
-                    *own,
-                    log(batch_of(scenario, slowest)),
-                    log(ranks_of(scenario)),
-                    float(ranks_of(scenario) > 1),
-                    log(_speed(slowest, known)),
-                ]
-            )
+        for scenario, key in zip(scenarios, keys, strict=True):
+            if of_counts:
+                own = [log(1 + graphs[key].histogram[name]) for name in PRIMITIVES]
+            else:
+                work = Work.of(graphs[key])
+                figures = work.flops, work.activations, work.parameters
+                own = [log(max(figure, 1.0)) for figure in figures]
+            slowest, ranks = min(scenario.worker_groups, key=speed), ranks_of(scenario)
+            batch = batch_of(scenario, slowest)
+            rows.append([*own, log(batch), log(ranks), float(ranks > 1), log(speed(slowest))])
         return np.array(rows)
 
     design = features([run.scenario for run in known.runs])
@@ -218,7 +208,7 @@ def _fitted(
     matrix = (design - middle) / spread
     target = np.log(known.steps_s)
     level = float(target.mean())
-    normal = matrix.T @ matrix + drawn * np.eye(matrix.shape[1])
+    normal = matrix.T @ matrix + (1.0 if of_counts else 1e-3) * np.eye(matrix.shape[1])
     weights = np.linalg.solve(normal, matrix.T @ (target - level))
     left = target - level - matrix @ weights
     deviation = float(np.sqrt((left**2).sum() / max(len(left) - matrix.shape[1] - 1, 1)))
@@ -228,15 +218,3 @@ def _fitted(
         return logarithms, np.full(len(scenarios), deviation)
 
     return forecast
-
-
-def _figures(work: Work, counts: Sequence[int]) -> list[float]:
-    return [log(max(figure, 1.0)) for figure in (work.flops, work.activations, work.parameters)]
-
-
-def _counts(work: Work, counts: Sequence[int]) -> list[float]:
-    return [log(1 + count) for count in counts]
-
-
-def _speed(group: NodeGroup, known: "TrainingSet") -> float:
-    return of_node(group, known.measured).dense_flops

@@ -8,9 +8,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from models.srift.allreduce_samples import (
+    FIGURES,
+    NAMES,
     AlphaBeta,
     Hardware,
-    HardwareFeatures,
     features,
     fit_lines,
     samples,
@@ -23,8 +24,6 @@ Ints = NDArray[np.int64]
 
 MTUS_BYTES = (1500, 9216)
 """The smallest and the largest MTU that machines of a data centre are set to."""
-_NAMES = ("location", "device", "processor")
-_FIGURES = ("devices", "cores", "memory_gb", "rated_gbps")
 
 
 class LearnedBandwidth(Record):
@@ -91,7 +90,7 @@ def fit(
     mixes = {mix: tuple(mix.split("+")) for mix in rows["node_types"].unique().sort()}
     known = [features(node_types, hardware) for node_types in mixes.values()]
     names = tuple(
-        tuple(sorted({getattr(cluster, name) for cluster in known} - {None})) for name in _NAMES
+        tuple(sorted({getattr(cluster, name) for cluster in known} - {None})) for name in NAMES
     )
     small, large = split_by_mtu(rows, hardware, names)
     return LearnedBandwidth(
@@ -206,7 +205,7 @@ def split_by_mtu(
 
 
 def matrix(
-    hardware: list[HardwareFeatures], operations: Floats, names: tuple[tuple[str, ...], ...]
+    hardware: list[Hardware], operations: Floats, names: tuple[tuple[str, ...], ...]
 ) -> Floats:
     """Return one row of numbers per all-reduce.
 
@@ -222,12 +221,12 @@ def matrix(
     return np.hstack([np.array([numbers[cluster] for cluster in hardware]), operations])
 
 
-def _numbers(cluster: HardwareFeatures, names: tuple[tuple[str, ...], ...]) -> list[float]:
+def _numbers(cluster: Hardware, names: tuple[tuple[str, ...], ...]) -> list[float]:
     codes = [
         float(known.index(name)) if (name := getattr(cluster, column)) in known else np.nan
-        for column, known in zip(_NAMES, names, strict=True)
+        for column, known in zip(NAMES, names, strict=True)
     ]
-    figures = [getattr(cluster, column) for column in _FIGURES]
+    figures = [getattr(cluster, column) for column in FIGURES]
     return [*codes, *(np.nan if figure is None else float(figure) for figure in figures)]
 
 

@@ -1,7 +1,7 @@
 """Probed all-reduces: what bandwidth is learned from (4.2), and the formula beside it (α–β)."""
 
 from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 import polars as pl
@@ -10,6 +10,9 @@ from pydantic import Field
 
 from warehouse.records import BadInput, Record
 
+NAMES = ("location", "device", "processor")
+FIGURES = ("devices", "cores", "memory_gb", "rated_gbps")
+"""Fields of `Hardware`."""
 _CONFIGURATION = ("run_id", "node_types", "world_size", "size_bytes", "concurrent", "mtu_bytes")
 
 
@@ -26,32 +29,6 @@ class Hardware(Record):
     cores: float | None = Field(default=None, gt=0)
     memory_gb: float | None = Field(default=None, gt=0)
     rated_gbps: float | None = Field(default=None, gt=0)
-
-
-class HardwareFeatures(NamedTuple):
-    """Hardware as a row of features; that of a mix: names joined, and the least of each figure."""
-
-    location: str | None
-    device: str | None
-    processor: str | None
-    devices: float | None
-    cores: float | None
-    memory_gb: float | None
-    rated_gbps: float | None
-
-    @classmethod
-    def of(cls, mix: Iterable[Hardware]) -> "HardwareFeatures":
-        """Return the features of a cluster of these."""
-        known = list(mix)
-        return cls(
-            _joined(node.location for node in known),
-            _joined(node.device for node in known),
-            _joined(node.processor for node in known),
-            _least(node.devices for node in known),
-            _least(node.cores for node in known),
-            _least(node.memory_gb for node in known),
-            _least(node.rated_gbps for node in known),
-        )
 
 
 def samples(allreduce: pl.DataFrame, clusters: pl.DataFrame) -> pl.DataFrame:
@@ -91,18 +68,14 @@ def samples(allreduce: pl.DataFrame, clusters: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def features(node_types: tuple[str, ...], hardware: Mapping[str, Hardware]) -> HardwareFeatures:
-    """Return the features of a cluster of these node types."""
-    return HardwareFeatures.of(hardware[node_type] for node_type in node_types)
-
-
-def _joined(names: Iterable[str | None]) -> str | None:
-    known = sorted({name for name in names if name is not None})
-    return "+".join(known) or None
-
-
-def _least(figures: Iterable[float | None]) -> float | None:
-    return min((figure for figure in figures if figure is not None), default=None)
+def features(node_types: tuple[str, ...], hardware: Mapping[str, Hardware]) -> Hardware:
+    """Return the features of a cluster of these: names joined, and the least of each figure."""
+    of_mix: dict[str, Any] = {}
+    for name in Hardware.model_fields:
+        known = {getattr(hardware[node_type], name) for node_type in node_types} - {None}
+        if known:
+            of_mix[name] = "+".join(sorted(known)) if name in NAMES else min(known)
+    return Hardware(**of_mix)
 
 
 # All-reduce bandwidth by a formula: latency and bandwidth (α–β).

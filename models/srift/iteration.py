@@ -90,7 +90,7 @@ class Performance:
             known = ", ".join(sorted(self.nodes)) or "none"
             raise BadInput(
                 f"node type {node_type!r} has no compute profile of this network; profiled are "
-                f"{known}: profile it, or leave it out"
+                f"{known}: list it in a study and `stepcast run STUDY.yaml`, or leave it out"
             )
         return self.nodes[node_type]
 
@@ -206,17 +206,12 @@ def simulate(performance: Performance, configuration: Configuration) -> Iteratio
     return Iteration(forward_s, backward_s, update_s, ends_s)
 
 
-def world_size(performance: Performance, configuration: Configuration) -> int:
-    """Return how many devices take part."""
-    return sum(
-        group.count * performance.node(group.node_type).devices for group in configuration.groups
-    )
-
-
 def _exchange_s(
     performance: Performance, configuration: Configuration, slowest: str, backward_s: float
 ) -> float:
-    ranks = world_size(performance, configuration)
+    ranks = sum(
+        group.count * performance.node(group.node_type).devices for group in configuration.groups
+    )
     todo = performance.transfers(slowest)
     if ranks == 1 or not len(todo.size_bytes):
         return 0.0

@@ -155,6 +155,45 @@ def fit(compute: pl.DataFrame) -> Latency:
     )
 
 
+# How much passes err on batch sizes that they were not fitted to (section 5.3, Table 6).
+
+
+def held_out_errors(profiled: pl.DataFrame, held_out: pl.DataFrame) -> pl.DataFrame:
+    """Forecast the passes of batch sizes that were timed apart from the profile.
+
+    Args:
+        profiled: table compute, of one network on one node type.
+        held_out: the same of other batch sizes.
+
+    Returns:
+        batch_size; `forward_percent`, `backward_percent` and `both_percent`, the errors of mean
+        times with their sign; `floor_percent`, the standard error of the mean of both passes, which
+        says how well that time is known.
+
+    Raises:
+        BadInput: as `fit`.
+    """
+    fitted, both = fit(profiled), pl.col("forward_s") + pl.col("backward_s")
+    means = (
+        held_out.group_by("batch_size")
+        .agg(
+            pl.col("forward_s", "backward_s").mean(),
+            both_s=both.mean(),
+            floor_s=(both.std() / pl.len().sqrt()).fill_null(float("nan")),
+        )
+        .sort("batch_size")
+    )
+    sizes = means["batch_size"].to_numpy()
+    forward_s, backward_s = pl.Series(fitted.forward(sizes)), pl.Series(fitted.backward(sizes))
+    return means.select(
+        pl.col("batch_size").cast(pl.Int64),
+        forward_percent=100 * (forward_s / pl.col("forward_s") - 1),
+        backward_percent=100 * (backward_s / pl.col("backward_s") - 1),
+        both_percent=100 * ((forward_s + backward_s) / pl.col("both_s") - 1),
+        floor_percent=100 * pl.col("floor_s") / pl.col("both_s"),
+    )
+
+
 # When each layer's gradient is there, and how surely (section 4.1).
 
 

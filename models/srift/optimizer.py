@@ -19,7 +19,7 @@ from models.choice.limits import (
     relaxations,
 )
 from models.choice.offers import Offer
-from models.srift.iteration import Configuration, ConfigurationGroup, Performance, simulate
+from models.srift.iteration import Configuration, ConfigurationGroup, Performance
 from models.srift.search import (
     SHORTENED,
     BatchSplit,
@@ -76,32 +76,6 @@ def forecast_of_row(space: OfferOptions, row: BatchSplit, job: Job) -> Configura
         step_time_s=row.step_s,
         time_s=row.step_s * job.iterations,
         cost_usd=row.step_usd * job.iterations,
-    )
-
-
-def forecast(
-    performance: Performance, offers: Sequence[Offer], configuration: Configuration, job: Job
-) -> ConfigurationForecast:
-    """Return what a configuration of these offers is expected to take and cost for a job.
-
-    Raises:
-        BadInput: as `iteration.simulate`.
-    """
-    step_time_s = simulate(performance, configuration).step_time_s
-    time_s = step_time_s * job.iterations
-    return ConfigurationForecast(
-        configuration=configuration,
-        step_time_s=step_time_s,
-        time_s=time_s,
-        cost_usd=time_s * usd_per_hour(offers, configuration) / 3600,
-    )
-
-
-def usd_per_hour(offers: Sequence[Offer], configuration: Configuration) -> float:
-    """Return what all nodes of a configuration of these offers cost."""
-    prices = {(offer.node_type, offer.market): offer.usd_per_hour for offer in offers}
-    return sum(
-        group.count * prices[group.node_type, group.market] for group in configuration.groups
     )
 
 

@@ -8,13 +8,8 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from models.srift.allreduce import LearnedBandwidth, fit
-from models.srift.allreduce_samples import (
-    AlphaBeta,
-    Hardware,
-    fit_alpha_beta,
-    samples,
-)
+from models.srift.allreduce import LearnedBandwidth
+from models.srift.allreduce_samples import AlphaBeta, samples
 from models.srift.boosting import Grid
 from models.srift.exchange import Buckets
 from models.srift.iteration import BusBandwidth, Floats, Ints
@@ -90,31 +85,6 @@ class Parameters(Record):
     pace: float = Field(default=1.0, gt=0)
 
 
-# The model of all-reduce bandwidth that settings ask for, and how much it errs.
-
-
-def bandwidth_model(
-    settings: Settings,
-    allreduce: pl.DataFrame,
-    clusters: pl.DataFrame,
-    hardware: Mapping[str, Hardware],
-) -> LearnedBandwidth | AlphaBeta:
-    """Fit the model of bandwidth that is asked for.
-
-    Args:
-        settings: which one, and what trees try.
-        allreduce: table allreduce, of one library.
-        clusters: table cluster_node of the same runs.
-        hardware: features of each node type in it.
-
-    Raises:
-        BadInput: as `allreduce.fit`.
-    """
-    if settings.bandwidth == "learned":
-        return fit(allreduce, clusters, hardware, settings.grid)
-    return fit_alpha_beta(allreduce, clusters)
-
-
 def mean_error(
     bandwidth: LearnedBandwidth | AlphaBeta,
     allreduce: pl.DataFrame,
@@ -136,29 +106,15 @@ def mean_error(
     return wrong_s / float(rows["seconds"].to_numpy().sum()) if rows.height else 0.0
 
 
-# Models of bandwidth as the simulator asks them: on links of one speed, or faster, or slower.
-
-
 @dataclass(frozen=True)
 class SpeedBandwidth:
-    """A model that knows node types by their place, asked for them on links of one speed."""
+    """A model that knows node types by their place, on links of one speed, times a factor."""
 
     model: BusBandwidth
     link_mbps: Speed
+    factor: float = 1.0
 
     def table(self, node_types: tuple[str, ...], world_sizes: Ints, size_bytes: Ints) -> Floats:
         """Return bus bandwidth in bytes/s, [world sizes, sizes]."""
         places = tuple(sorted(place(node_type, self.link_mbps) for node_type in node_types))
-        return self.model.table(places, world_sizes, size_bytes)
-
-
-@dataclass(frozen=True)
-class ScaledBandwidth:
-    """A model, and by which factor its bandwidth is multiplied."""
-
-    model: BusBandwidth
-    factor: float
-
-    def table(self, node_types: tuple[str, ...], world_sizes: Ints, size_bytes: Ints) -> Floats:
-        """Return bus bandwidth in bytes/s, [world sizes, sizes]."""
-        return self.factor * self.model.table(node_types, world_sizes, size_bytes)
+        return self.factor * self.model.table(places, world_sizes, size_bytes)

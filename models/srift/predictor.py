@@ -11,15 +11,15 @@ import polars as pl
 
 from models.predictddl.observations import ObservedStep, observed_steps
 from models.profiled_run import PREDICTED
+from models.srift import allreduce as learned
+from models.srift.allreduce_samples import fit_alpha_beta
 from models.srift.iteration import Configuration, ConfigurationGroup, Performance, simulate
 from models.srift.parameters import (
     STREAMS,
     Parameters,
     ProfiledNetwork,
-    ScaledBandwidth,
     Settings,
     SpeedBandwidth,
-    bandwidth_model,
     mean_error,
 )
 from models.srift.profiles import (
@@ -31,7 +31,7 @@ from models.srift.profiles import (
     profile,
 )
 from models.system import Tables
-from warehouse.records import BadInput, NodeGroup, Scenario
+from warehouse.records import BadInput, Scenario
 
 __all__ = ["Parameters", "Settings", "Srift", "fit"]
 
@@ -61,31 +61,6 @@ class Srift:
     def parameters_json(self) -> str:
         """Return the parameters as canonical JSON."""
         return self.parameters.canonical_json()
-
-    @classmethod
-    def from_json(cls, text: str) -> "Srift":
-        """Read what `parameters_json` wrote."""
-        return cls(Parameters.model_validate_json(text))
-
-    def profiled(self, dnn: str, image_size: int | None = None) -> list[ProfiledNetwork]:
-        """Return what is known of a network, at one image size or all, for each speed of links.
-
-        Raises:
-            BadInput: it was not profiled.
-        """
-        known = self.parameters.networks
-        networks = [
-            network
-            for network in known
-            if network.dnn == dnn and image_size in (None, network.image_size)
-        ]
-        if not networks:
-            wanted = dnn if image_size is None else f"{dnn} at {image_size} px"
-            names = sorted({f"{network.dnn} at {network.image_size} px" for network in known})
-            raise BadInput(
-                f"{wanted} has no compute profile, only {', '.join(names)} have one; {MEASURE}"
-            )
-        return networks
 
     def performance(self, network: NetworkKey, link_mbps: Speed) -> Performance:
         """Return what simulator and optimiser need to know of a network on links of a speed.
@@ -120,9 +95,10 @@ class Srift:
         width = NormalDist().inv_cdf(0.5 + settings.coverage / 2)
         factor = 1 + width * _SD_OF_MEAN_ERROR * self.parameters.bandwidth_error
         model = performance.bandwidth
+        assert isinstance(model, SpeedBandwidth)
         slow, value, fast = (
             simulate(
-                replace(performance, bandwidth=ScaledBandwidth(model, by)), configuration
+                replace(performance, bandwidth=replace(model, factor=by)), configuration
             ).step_time_s
             for by in (1 / factor, 1.0, factor)
         )
@@ -139,11 +115,7 @@ class Srift:
             BadInput: naming the node type, and what measures it.
         """
         for name in node_types:
-            if name not in performance.nodes:
-                raise BadInput(
-                    f"node type {name!r} has no compute profile of this network; profiled are "
-                    f"{', '.join(sorted(performance.nodes))}; {MEASURE}"
-                )
+            performance.node(name)
             if place(name, link_mbps) not in self.parameters.places:
                 raise BadInput(
                     f"no all-reduce was probed on {place(name, link_mbps)}, only on "
@@ -160,7 +132,14 @@ class Srift:
         names = [worker.node_type for worker in workers]
         if ranks > 1:
             self.check_profiled(performance, names, scenario.link_mbps)
-        self._check_definitions(workers)
+        known = self.parameters.node_groups
+        for worker in workers:
+            name = worker.node_type
+            if name in known and worker.bare != known[name]:
+                raise BadInput(
+                    f"node type {name!r} was profiled with another definition than it has now; "
+                    f"profile it again: {MEASURE}"
+                )
         counts: dict[tuple[str, int], int] = {}
         for worker in workers:
             batch_size = (worker.batch_size or scenario.workload.batch_size) * devices
@@ -172,19 +151,15 @@ class Srift:
         )
         return self.interval(performance.with_devices(devices), Configuration(groups=groups))
 
-    def _check_definitions(self, groups: Sequence[NodeGroup]) -> None:
-        """Refuse node types that were defined otherwise when they were profiled."""
-        known = self.parameters.node_groups
-        for group in groups:
-            name = group.node_type
-            if name in known and group.bare != known[name]:
-                raise BadInput(
-                    f"node type {name!r} was profiled with another definition than it has now; "
-                    f"profile it again: {MEASURE}"
-                )
-
     def _network(self, network: NetworkKey, link_mbps: Speed) -> ProfiledNetwork:
-        networks = self.profiled(network.dnn, network.image_size)
+        by_network: dict[str, list[ProfiledNetwork]] = {}
+        for profiled in self.parameters.networks:
+            name = f"{profiled.dnn} at {profiled.image_size} px"
+            by_network.setdefault(name, []).append(profiled)
+        wanted = f"{network.dnn} at {network.image_size} px"
+        if (networks := by_network.get(wanted)) is None:
+            names = ", ".join(sorted(by_network))
+            raise BadInput(f"{wanted} has no compute profile, only {names} have one; {MEASURE}")
         for profiled in networks:
             if profiled.link_mbps == link_mbps:
                 return profiled
@@ -216,7 +191,11 @@ def fit(tables: Tables, settings: Settings | None = None) -> Srift:
             raise BadInput(f"srift: table {name} has no rows of these profile runs; {MEASURE}")
     runs, allreduce = tables["run"], tables["allreduce"]
     places, hardware = allreduces_by_place(runs, allreduce, tables["cluster_node"])
-    model = bandwidth_model(settings, allreduce, places, hardware)
+    model = (
+        learned.fit(allreduce, places, hardware, settings.grid)
+        if settings.bandwidth == "learned"
+        else fit_alpha_beta(allreduce, places)
+    )
     probed = ProfileTables(tables)
     networks = tuple(_networks(probed, settings))
     return Srift(

@@ -51,16 +51,7 @@ class FittedNetwork(NetworkProfile):
     @property
     def performance(self) -> Performance:
         """The same, as the simulator takes it."""
-        return Performance(
-            layer_bytes=self.layer_bytes,
-            nodes=self.nodes,
-            bandwidth=self.bandwidth,
-            buckets=self.buckets,
-            probability=self.probability,
-            streams=self.streams,
-            slowdown=self.slowdown,
-            hindrance=self.hindrance,
-        )
+        return Performance(**dict(self))
 
 
 def profile(tables: Mapping[str, NetworkTables]) -> NetworkProfile:
@@ -84,10 +75,21 @@ def profile(tables: Mapping[str, NetworkTables]) -> NetworkProfile:
                 f"gradients; profile the same network on both"
             )
     chances = [node_gradients.probability for node_gradients in gradients.values()]
+    nodes = {}
+    for name, probed in tables.items():
+        ready, last = gradients[name].ready, max(gradients[name].ready)
+        nodes[name] = NodeProfile(
+            devices=probed.devices,
+            max_batch=probed.max_batch
+            or int(probed.compute["batch_size"].to_numpy().max(initial=1)),
+            latency=latency.fit(_without_tail(probed)),
+            ready=tuple(at / last if last > 0 else at for at in ready),
+            link_Bps=link_Bps(probed.links),
+        )
     return NetworkProfile(
         layer_bytes=gradients[first].layer_bytes,
         probability=tuple(sum(each) / len(each) for each in zip(*chances, strict=True)),
-        nodes={name: _node(node_tables, gradients[name]) for name, node_tables in tables.items()},
+        nodes=nodes,
     )
 
 
@@ -102,17 +104,6 @@ def link_Bps(links: pl.DataFrame) -> float:
     mean = together.group_by("direction", "flows").agg(pl.col("bandwidth_Bps").mean())
     most = mean.group_by("direction").agg(pl.col("bandwidth_Bps").max())
     return float(most["bandwidth_Bps"].to_numpy().min())
-
-
-def _node(tables: NetworkTables, gradients: latency.Gradients) -> NodeProfile:
-    last = max(gradients.ready)
-    return NodeProfile(
-        devices=tables.devices,
-        max_batch=tables.max_batch or int(tables.compute["batch_size"].to_numpy().max(initial=1)),
-        latency=latency.fit(_without_tail(tables)),
-        ready=tuple(ready / last if last > 0 else ready for ready in gradients.ready),
-        link_Bps=link_Bps(tables.links),
-    )
 
 
 def _without_tail(tables: NetworkTables) -> pl.DataFrame:

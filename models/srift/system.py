@@ -8,7 +8,7 @@ import polars as pl
 
 from models.inputs import out_of_scope_for_allreduce, pass_inputs
 from models.srift import allreduce, iteration, latency, predictor
-from models.srift.parameters import PAPER, ProfiledNetwork
+from models.srift.parameters import PAPER, Parameters, ProfiledNetwork
 from models.srift.predictor import Srift
 from models.system import System, Tables
 from warehouse.records import BadInput, Scenario
@@ -116,7 +116,7 @@ SRIFT = System(
     ),
     inputs=_requires,
     fit=predictor.fit,
-    load=lambda text, _: Srift.from_json(text),
+    load=lambda text, _: Srift(Parameters.model_validate_json(text)),
     pooled=True,
     beside="ideal_scaling",
     check=_check,

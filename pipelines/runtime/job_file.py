@@ -9,6 +9,7 @@ import networks
 from models.choice.limits import Minimize
 from models.choice.offers import Offer
 from models.srift.iteration import Performance
+from models.srift.parameters import Parameters
 from models.srift.predictor import Srift
 from models.srift.profiles import FittedNetwork, NetworkKey
 from pipelines.runtime import IfInfeasible
@@ -135,7 +136,7 @@ def _of_history(job: TrainingJob, backend: Backend, home: Path) -> Performance:
     types = [offer.node_type for offer in job.offers]
     refused: BadInput | None = None
     for text in fits["parameters"]:
-        model = Srift.from_json(text)
+        model = Srift(Parameters.model_validate_json(text))
         try:
             performance = model.performance(NetworkKey(job.dnn, job.image_size), job.link_mbps)
             model.check_profiled(performance, types, job.link_mbps)

@@ -10,9 +10,7 @@ import pytest
 from assets.resources import WarehouseResource
 from forecasting.round_forecasts import check_predicted, fit_round, predict_missing, predict_round
 from models.async_sgd.systems import ASYNC_SGD, ONE_SERVER
-from models.lin import LIN
-from models.line_rate import LINE_RATE
-from models.linear_scaling import LINEAR
+from models.baselines import LIN, LINE_RATE, LINEAR
 from models.system import FittedSystem, Tables
 from profilers.steady.host import host_id
 from studies.measurement import measure

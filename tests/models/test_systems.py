@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal, get_args
 
 import polars as pl
@@ -11,13 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from models.async_sgd import as_published as async_sgd_paper
+from models.async_sgd import predictor as async_sgd_predictor
 from models.async_sgd.systems import ASYNC_SGD_PAPER, ONE_SERVER
 from models.ceer.fit import FittedCeer
 from models.ernest import ERNEST
 from models.gpu_step import scenario_steps
 from models.gpu_step.system import GPU_STEP
-from models.predictddl import residuals
+from models.predictddl import as_published, residuals
 from models.predictddl import systems as predictddl
+from models.srift import predictor as srift_predictor
+from models.srift import system as srift_system
+from models.srift.boosting import Grid
 from models.system import FittedSystem, System
 from models.systems import SYSTEMS
 from profilers.probes import PROBES
@@ -76,11 +81,20 @@ OF_NETWORKS = (
 
 @pytest.fixture(autouse=True, scope="module")
 def made_up_graphs() -> Iterator[None]:
-    """Networks of tests have no modules, but graphs; two regressors are chosen among.
+    """Networks of tests have no modules, but graphs; little is chosen among and simulated.
 
     Choosing among all takes seconds for each system, and is tested where they are.
     """
+    grid = Grid(depths=(3,), rounds=(20,), folds=2)
+    svr = {name: values[:1] for name, values in as_published.GRIDS["svr"].items()}
     with pytest.MonkeyPatch.context() as patch:
+        few_settings = {**as_published.GRIDS, "svr": svr, "mlp": {"neurons": (2,)}}
+        patch.setattr(as_published, "GRIDS", few_settings)
+        patch.setattr(srift_predictor, "Settings", partial(srift_predictor.Settings, grid=grid))
+        patch.setattr(srift_system, "PAPER", srift_system.PAPER.model_copy(update={"grid": grid}))
+        few = partial(async_sgd_predictor.Settings, simulated_operations=100_000)
+        for module in (async_sgd_predictor, async_sgd_paper):
+            patch.setattr(module, "Settings", few)
         for name in [*residuals.REGRESSORS][2:]:
             patch.delitem(residuals.REGRESSORS, name)
         patch.setattr(predictddl, "primitive_graphs", networks.graphs)

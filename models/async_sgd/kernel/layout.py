@@ -70,26 +70,6 @@ _LAID: dict[Hashable, tuple[StepGraph, Sequence[ProfiledStep], LaidOutGroup]] = 
 _TURN = Lock()
 
 
-def lay_out_operations(groups: Sequence[Workers]) -> list[LaidOutGroup]:
-    """Return the operations of each group, one group after the other."""
-    stations, laid_out, at = stations_of(groups), list[LaidOutGroup](), 0
-    for group in groups:
-        laid_out.append(_laid_once(group, stations, at))
-        at += len(group.graph.names)
-    return laid_out
-
-
-def join_operations(parts: Sequence[LaidOutGroup]) -> tuple[Any, Shorts, Shorts]:
-    """Return the operations of all groups, their successors and the stations they touch."""
-    successors = [targets for part in parts for targets in part.successors]
-    touched = [used for part in parts for used in part.touched]
-    operations: Any = OperationFields.zeros(len(successors) + 1)
-    operations[:-1] = np.concatenate([part.operations for part in parts])
-    operations["successors_at"] = np.cumsum([0, *map(len, successors)])
-    operations["touched_at"] = np.cumsum([0, *map(len, touched)])
-    return operations, _flat(successors), _flat(touched)
-
-
 def is_limited(resource: Resource, options: SimulationOptions) -> bool:
     """Return whether a worker uses a station for one operation at a time."""
     return resource.is_link or (resource is Resource.WORKER and options.inter_op_threads == 1)
@@ -185,10 +165,6 @@ def _timings(group: Workers, enforced: Any, order: Any) -> Any:
     return timings
 
 
-def _flat(lists: Sequence[Sequence[int]]) -> Shorts:
-    return np.array(list(chain.from_iterable(lists)), np.int32)
-
-
 _MOST_WORKERS = 2**12
 
 
@@ -205,7 +181,10 @@ def lay_out(groups: Sequence[Workers]) -> tuple[SimulationJob, SimulationState]:
     ):
         if count > most:
             raise BadInput(f"compiled simulation: expected at most {most} {name}, found {count}")
-    parts = lay_out_operations(groups)
+    stations, parts, at = stations_of(groups), list[LaidOutGroup](), 0
+    for group in groups:
+        parts.append(_laid_once(group, stations, at))
+        at += len(group.graph.names)
     job = _job(groups, parts)
     return job, _state(groups, parts, job)
 
@@ -234,11 +213,16 @@ def _job(groups: Sequence[Workers], parts: Sequence[LaidOutGroup]) -> Simulation
     """Lay a job out; random choices are those of `workers.chances`."""
     options, drawn = groups[0].options, chances(groups)
     workers = len(drawn.sampled)
-    operations, successors, touched = join_operations(parts)
+    successors = [targets for part in parts for targets in part.successors]
+    touched = [used for part in parts for used in part.touched]
+    operations: Any = OperationFields.zeros(len(successors) + 1)
+    operations[:-1] = np.concatenate([part.operations for part in parts])
+    operations["successors_at"] = np.cumsum([0, *map(len, successors)])
+    operations["touched_at"] = np.cumsum([0, *map(len, touched)])
     return SimulationJob(
         operations=operations,
-        successors=successors,
-        touched=touched,
+        successors=np.array(list(chain.from_iterable(successors)), np.int32),
+        touched=np.array(list(chain.from_iterable(touched)), np.int32),
         timings=np.concatenate([part.timings for part in parts]),
         roots=np.concatenate([part.roots for part in parts]),
         release_s=np.concatenate([part.release_s for part in parts]),

@@ -237,7 +237,7 @@ def two_variables() -> Tables:
 
 def model() -> OneServer:
     made = two_variables()
-    return OneServer(fit(raw_tables(made, {"client_gap_s": [0.0]})), made.operations)
+    return OneServer(fit(raw_tables(made, {"client_gap_s": [0.0]}), QUICK), made.operations)
 
 
 def test_each_of_two_servers_sends_half_to_many_workers() -> None:

@@ -5,7 +5,6 @@ import pytest
 
 from models.ceer.operation_times import add_operation_types
 from models.ceer.operations import COLUMNS, NetworkOperations
-from models.ceer.parameters import PAPER, Settings
 from models.ceer.predictor import fit
 from tests.models.ceer.frames import observed, operation, step, steps
 
@@ -19,23 +18,15 @@ KERNELS = {
 ONE = {"values": ["", "", "", "[1, 1]", "[1, 1]"]}
 
 
-def named(operation_type: str, inputs: str | None, settings: Settings | None = None) -> str:
-    """Return the type of one operation."""
-    rows = pl.DataFrame({"type": [operation_type], "inputs": [inputs]}, schema_overrides=TEXTS)
-    (type_name,) = add_operation_types(rows, settings or Settings())["type"]
-    return str(type_name)
-
-
-TEXTS = {"type": pl.String, "inputs": pl.String}
-
-
 @pytest.mark.parametrize("kind", KERNELS)
 def test_shapes_tell_the_kind(kind: str) -> None:
     kernel = KERNELS[kind]
-    assert named("aten::convolution", f"[{IMAGE}, {kernel}, []]") == f"aten::convolution{kind}"
-    backward = f"[{IMAGE}, {IMAGE}, {kernel}, []]"
-    assert named("aten::convolution_backward", backward) == f"aten::convolution_backward{kind}"
-    assert named("aten::convolution", f"[{IMAGE}, {kernel}]", PAPER) == "aten::convolution"
+    shapes = {
+        "aten::convolution": f"[{IMAGE}, {kernel}, []]",
+        "aten::convolution_backward": f"[{IMAGE}, {IMAGE}, {kernel}, []]",
+    }
+    rows = pl.DataFrame({"type": list(shapes), "inputs": list(shapes.values())})
+    assert add_operation_types(rows)["type"].to_list() == [f"{name}{kind}" for name in shapes]
 
 
 def test_each_kind_takes_a_time_of_its_own() -> None:
@@ -56,8 +47,8 @@ def test_each_kind_takes_a_time_of_its_own() -> None:
     measured = steps(*(step(dnn, 1.0, 10**6) for dnn in "abc"))
     new = NetworkOperations("d", 8, 10**6, observed(rows[-1] | {"dnn": "d"}).select(COLUMNS))
     own, paper = (
-        fit(operations=observed(*rows), steps=measured, settings=settings).predict(new)["heavy_s"]
-        for settings in (Settings(), PAPER)
+        fit(observed(*rows), measured, published).predict(new, "slow")["heavy_s"]
+        for published in (False, True)
     )
     assert own.to_list() == pytest.approx([0.03], rel=0.05)
     assert paper.item() < 0.02

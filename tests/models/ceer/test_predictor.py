@@ -2,7 +2,6 @@ from typing import Any
 
 import pytest
 
-from models.ceer.parameters import PAPER, Settings
 from models.ceer.predictor import Ceer, fit
 from tests.models.ceer.frames import MB, network, observed, operation, step, steps
 from warehouse.records import BadInput
@@ -10,22 +9,22 @@ from warehouse.records import BadInput
 DNNS = ("a", "b", "c", "d", "e", "f")
 
 
-def rows(scale: float = 1.0) -> list[dict[str, Any]]:
+def rows() -> list[dict[str, Any]]:
     """Return six DNNs on two node types: Conv2D 1000 us/MB (a fifth of it), Relu 50 us/MB."""
     operations = []
     for i, dnn in enumerate(DNNS, start=1):
         inputs = ((i * MB,),)
         for node, slowness in (("slow", 1.0), ("fast", 0.2)):
-            us = scale * slowness * i
+            us = slowness * i
             operations += [
                 operation(dnn, "Conv2D", 1000 * us, node=node, inputs=inputs, count=2),
                 operation(dnn, "Relu", 50 * us, node=node, inputs=inputs, count=3),
-                operation(dnn, "DecodeJpeg", 10 * scale, node=node, inputs=((1,),)),
+                operation(dnn, "DecodeJpeg", 10, node=node, inputs=((1,),)),
             ]
     return operations
 
 
-def measured(scale: float = 1.0) -> list[dict[str, Any]]:
+def measured() -> list[dict[str, Any]]:
     """Return steps that take 1 ms and 1 ns per parameter more than operations, 3 ns for two."""
     step_rows = []
     for i, dnn in enumerate(DNNS, start=1):
@@ -33,13 +32,13 @@ def measured(scale: float = 1.0) -> list[dict[str, Any]]:
         for node, slowness in (("slow", 1.0), ("fast", 0.2)):
             operations_s = (2150 * slowness * i + 10) / 1e6
             for devices, each_s in ((1, 1e-9), (2, 3e-9)):
-                step_s = scale * (operations_s + 0.001 + each_s * parameters)
+                step_s = operations_s + 0.001 + each_s * parameters
                 step_rows.append(step(dnn, step_s, parameters, node_type=node, devices=devices))
     return step_rows
 
 
-def model(settings: Settings | None = None, scale: float = 1.0) -> Ceer:
-    return fit(operations=observed(*rows(scale)), steps=steps(*measured(scale)), settings=settings)
+def model(published: bool = False) -> Ceer:
+    return fit(observed(*rows()), steps(*measured()), published)
 
 
 def test_a_step_is_operations_and_overhead() -> None:
@@ -49,36 +48,34 @@ def test_a_step_is_operations_and_overhead() -> None:
         operation("", "DecodeJpeg", 0, inputs=((1,),)),
         parameters=20_000_000,
     )
-    forecasts = model().predict(new)
-    assert forecasts.select("node_type", "devices").rows() == [
-        *[("fast", 1), ("fast", 2), ("slow", 1), ("slow", 2)]
-    ]
-    last = forecasts.row(3, named=True)
+    forecasts = model().predict(new, "slow")
+    assert forecasts.select("node_type", "devices").rows() == [("slow", 1), ("slow", 2)]
+    last = forecasts.row(1, named=True)
     assert last["heavy_s"] == pytest.approx(5 * 4000e-6)
     assert last["light_s"] == pytest.approx(7 * 100e-6)
     assert last["cpu_s"] == pytest.approx(10e-6)
     assert last["overhead_s"] == pytest.approx(0.001 + 0.06)
     assert last["step_s"] == pytest.approx(0.02 + 0.0007 + 0.00001 + 0.061)
     assert last["unseen"] == []
-    first = forecasts.row(0, named=True)
+    first = model().predict(new, "fast").row(0, named=True)
     assert first["heavy_s"] == pytest.approx(5 * 800e-6)
     assert first["step_s"] == pytest.approx(0.004 + 0.00014 + 0.00001 + 0.021)
 
 
 def test_the_paper_takes_one_median_for_all_light_operations() -> None:
-    paper = model(PAPER).parameters
-    assert paper.light is not None
+    paper = model(published=True)
+    assert paper.parameters.light is not None
     # On two node types, of 50 to 300 and 10 to 60 us, three each: the 18th of 36 takes 50 us.
-    assert paper.light.us == 50.0
+    assert paper.parameters.light.us == 50.0
     new = network(operation("", "Relu", 0, inputs=((2 * MB,),), count=7))
-    step_s = model(PAPER).predict(new, ["fast"], devices=[1])["light_s"][0]
+    step_s = paper.predict(new, "fast")["light_s"][0]
     assert step_s == pytest.approx(7 * 50e-6)
 
 
 def test_ablations_leave_a_part_out() -> None:
     new = network(operation("", "Conv2D", 0), operation("", "Relu", 0))
     whole, heavy, bare = (
-        model().predict(new, ["slow"], devices=[1], without=frozenset(without)).row(0, named=True)
+        model().predict(new, "slow", frozenset(without)).row(0, named=True)
         for without in ((), ("light",), ("overhead",))
     )
     assert whole["step_s"] == pytest.approx(0.001 + 0.00005 + 0.001 + 0.01)
@@ -91,7 +88,7 @@ def test_an_unseen_operation_that_may_be_heavy_is_named() -> None:
     new = network(
         operation("", "Conv2D", 0), operation("", "Einsum", 0, inputs=((3 * MB,),), count=2)
     )
-    forecast = model().predict(new, ["slow"], devices=[1]).row(0, named=True)
+    forecast = model().predict(new, "slow").row(0, named=True)
     assert forecast["unseen"] == ["Einsum"]
     assert forecast["step_s"] is None
     # It takes nothing, or 1000 us/MB as the slowest heavy type does.
@@ -103,13 +100,13 @@ def test_unseen_operations_that_cannot_matter_leave_a_forecast() -> None:
     """Half of what they may take counts: of 0.6 ms in 112 ms. Twenty times as much is too much."""
     many = operation("", "Conv2D", 0, count=100)
     unseen = operation("", "Einsum", 0, inputs=((6 * MB // 10,),))
-    forecast = model().predict(network(many, unseen), ["slow"], devices=[1]).row(0, named=True)
+    forecast = model().predict(network(many, unseen), "slow").row(0, named=True)
     assert forecast["unseen"] == []
     assert forecast["step_s"] == pytest.approx(0.1 + 0.011 + 0.0003)
     assert forecast["low_s"] == pytest.approx(0.1 + 0.011)
     assert forecast["high_s"] == pytest.approx(0.1 + 0.011 + 0.0006)
     more = network(many, unseen | {"count": 20.0})
-    assert model().predict(more, ["slow"], devices=[1])["step_s"].to_list() == [None]
+    assert model().predict(more, "slow")["step_s"].to_list() == [None, None]
 
 
 def test_intervals_widen_with_what_was_left_out() -> None:
@@ -117,15 +114,11 @@ def test_intervals_widen_with_what_was_left_out() -> None:
         row | {"mean_us": row["mean_us"] * (1.2 if row["dnn"] in "ace" else 0.8)} for row in rows()
     ]
     new = network(operation("", "Conv2D", 0, inputs=((4 * MB,),)))
-    exact = model().predict(new).row(0, named=True)
-    loose = fit(operations=observed(*noisy), steps=steps(*measured())).predict(new)
+    exact = model().predict(new, "slow").row(0, named=True)
+    loose = fit(operations=observed(*noisy), steps=steps(*measured())).predict(new, "slow")
     assert exact["high_s"] - exact["low_s"] == pytest.approx(0, abs=1e-9)
     row = loose.row(0, named=True)
     assert row["low_s"] < row["step_s"] < row["high_s"]
-    narrow = Settings(coverage=0.5)
-    inner = fit(operations=observed(*noisy), steps=steps(*measured()), settings=narrow)
-    half = inner.predict(new).row(0, named=True)
-    assert row["low_s"] < half["low_s"] < half["high_s"] < row["high_s"]
 
 
 def test_a_heavy_operation_of_unknown_size_is_refused() -> None:
@@ -134,6 +127,6 @@ def test_a_heavy_operation_of_unknown_size_is_refused() -> None:
         fit(operations=observed(*blind), steps=steps(*measured()))
     new = network(operation("", "Conv2D", 0) | {"inputs": None})
     with pytest.raises(BadInput, match=r"operations of new: expected shapes .* of 1 \(Conv2D\)"):
-        model().predict(new)
+        model().predict(new, "slow")
     light = network(operation("", "Relu", 0) | {"inputs": None})
-    assert model().predict(light, ["slow"], devices=[1])["unseen"].to_list() == [[]]
+    assert model().predict(light, "slow")["unseen"].to_list() == [[], []]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.ceer.features import NAMES
-from models.ceer.regression import Regression, Weights, fit, refit, solve
+from models.ceer.regression import Regression, fit, refit, solve
 
 
 def points(
@@ -32,10 +32,10 @@ def at(**columns: float) -> dict[str, np.ndarray]:
     return {name: np.array([columns.get(name, 0.0)]) for name in NAMES}
 
 
-@pytest.mark.parametrize("weights", ["relative", "balanced", "equal"])
-def test_a_line_is_found(weights: str) -> None:
+@pytest.mark.parametrize("published", [False, True])
+def test_a_line_is_found(published: bool) -> None:
     sizes = [1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0]
-    line = fitted(points(sizes, [10 + 5 * size for size in sizes]), weights=weights)
+    line = fitted(points(sizes, [10 + 5 * size for size in sizes]), published=published)
     assert line.form == "linear"
     assert line.terms == ("1", "input")
     assert line.coefficients_us == pytest.approx((10, 5))
@@ -61,11 +61,11 @@ def test_work_decides_where_sizes_do_not() -> None:
     frame = points(sizes, [20 * value for value in work], work=work, inside=work)
     assert fitted(frame).form == "work"
     assert fitted(frame).predict_us(at(work=100.0)) == pytest.approx([2000])
-    assert fitted(frame, forms="paper").form not in ("work", "work and sizes")
+    assert fitted(frame, published=True).form not in ("work", "work and sizes")
 
 
 def test_errors_are_of_dnns_that_were_left_out() -> None:
-    constant = fitted(points([1.0] * 3, [10.0, 10.0, 40.0], dnns=3), weights="equal")
+    constant = fitted(points([1.0] * 3, [10.0, 10.0, 40.0], dnns=3), published=True)
     # The mean of the two others: 25 for 10, 25 for 10, 10 for 40.
     expected = ((1.5**2 + 1.5**2 + 0.75**2) / 3) ** 0.5
     assert constant.error == pytest.approx(expected)
@@ -74,7 +74,7 @@ def test_errors_are_of_dnns_that_were_left_out() -> None:
     rows = points([1.0] * 6, [5.0, 15.0, 5.0, 15.0, 5.0, 15.0], dnns=6).with_columns(
         pl.Series("dnn", ["a", "a", "b", "b", "c", "c"])
     )
-    pairs = fitted(rows, weights="equal")
+    pairs = fitted(rows, published=True)
     assert pairs.error == pytest.approx(((1 + 1 / 9) / 2) ** 0.5)
     assert pairs.sum_error == pytest.approx(0)
 
@@ -94,13 +94,14 @@ def test_what_never_varied_is_not_extrapolated(count: int) -> None:
         max_size=20,
     ),
     asked=st.tuples(*[st.floats(0, 1e4) for _ in range(3)]),
-    weights=st.sampled_from(["relative", "balanced", "equal"]),
+    published=st.booleans(),
 )
 def test_no_prediction_is_negative_and_none_falls_with_size(
-    rows: list[tuple[float, ...]], asked: tuple[float, ...], weights: str
+    rows: list[tuple[float, ...]], asked: tuple[float, ...], published: bool
 ) -> None:
     sizes, filters, work, us = map(list, zip(*rows, strict=True))
-    regression = fitted(points(sizes, us, filter=filters, work=work, inside=work), weights=weights)
+    given = points(sizes, us, filter=filters, work=work, inside=work)
+    regression = fitted(given, published=published)
     small = dict(zip(("input", "filter", "work"), asked, strict=True))
     large = {name: 2 * value for name, value in small.items()}
     small_us, large_us = (
@@ -111,31 +112,30 @@ def test_no_prediction_is_negative_and_none_falls_with_size(
 
 
 ONES = np.ones(3)
-WEIGHTS: tuple[Weights, ...] = ("equal", "balanced", "relative")
 
 
 def test_errors_relative_to_the_prediction_leave_sums_as_they_are() -> None:
     us = np.array([10.0, 20.0, 60.0])
-    for weights in WEIGHTS:
-        assert solve(ONES[:, None], us, ONES, weights) == pytest.approx([30])
-    # Sizes of 1, 10 and 100: the mean of the ratios, not the ratio of the sums.
+    for published in (False, True):
+        assert solve(ONES[:, None], us, ONES, published) == pytest.approx([30])
+    # Sizes of 1, 10 and 100: the ratio of the sums, not that of the largest.
     sizes = np.array([[1.0], [10.0], [100.0]])
     times = 3 * sizes[:, 0] * np.array([0.9, 1.0, 1.1])
-    assert solve(sizes, times, ONES, "relative") == pytest.approx([3.0])
-    assert solve(sizes, times, ONES, "equal")[0] > 3.29
+    assert solve(sizes, times, ONES, False) == pytest.approx([times.sum() / 111])
+    assert solve(sizes, times, ONES, True)[0] > 3.29
 
 
 @given(
     rows=st.lists(
         st.tuples(st.floats(0, 1e3), st.floats(0, 1e3), st.floats(0, 1e6)), min_size=1, max_size=12
     ),
-    weights=st.sampled_from(WEIGHTS),
+    published=st.booleans(),
 )
 def test_no_coefficient_is_negative(
-    rows: list[tuple[float, float, float]], weights: Weights
+    rows: list[tuple[float, float, float]], published: bool
 ) -> None:
     table = np.array(rows)
     design = np.column_stack([np.ones(len(rows)), table[:, :2]])
-    coefficients = refit(design, table[:, 2], np.ones(len(rows)), weights)
+    coefficients = refit(design, table[:, 2], np.ones(len(rows)), published)
     assert (coefficients >= 0).all()
     assert np.isfinite(coefficients).all()

@@ -8,7 +8,7 @@ import pytest
 from models.predictddl.ghn import Embedder
 from models.predictddl.observations import ObservedStep
 from models.predictddl.training_set import TrainingSet
-from models.predictddl.work import fit_histogram, fit_log_linear
+from models.predictddl.work import fit_log_linear
 from tests.models.predictddl import study
 from warehouse.records import Scenario
 
@@ -29,11 +29,9 @@ def per_operation(scenario: Scenario) -> float:
     return float(study.network(scenario.workload.dnn).flops) * scenario.workload.batch_size / speed
 
 
-@pytest.mark.parametrize(
-    ("fit", "step_s"), [(fit_histogram, per_convolution), (fit_log_linear, per_operation)]
-)
+@pytest.mark.parametrize(("of_counts", "step_s"), [(True, per_convolution), (False, per_operation)])
 def test_laws_of_their_figures_reach_a_network_that_was_not_seen(
-    fit: Callable[[TrainingSet], object], step_s: Callable[[Scenario], float]
+    of_counts: bool, step_s: Callable[[Scenario], float]
 ) -> None:
     nothing = abs(
         np.log(step_s(study.scenario(UNSEEN, 1, 4)))
@@ -41,8 +39,8 @@ def test_laws_of_their_figures_reach_a_network_that_was_not_seen(
     )
     seen, unseen = study.scenarios(study.NETWORKS[:-1]), study.scenarios([UNSEEN])
     runs = [ObservedStep(scenario, step_s(scenario)) for scenario in seen]
-    forecast = fit(TrainingSet(runs, study.MEASURED, study.graphs, Embedder.untrained()))
-    log_steps, deviations = forecast(unseen)  # type: ignore[operator]
+    known = TrainingSet(runs, study.MEASURED, study.graphs, Embedder.untrained())
+    log_steps, deviations = fit_log_linear(known, of_counts=of_counts)(unseen)
     assert (deviations > 0).all()
     errors = np.abs(log_steps - np.log([step_s(scenario) for scenario in unseen]))
     assert errors.mean() < 0.25 * nothing

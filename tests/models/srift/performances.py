@@ -17,7 +17,7 @@ from models.srift.iteration import (
     simulate,
 )
 from models.srift.latency import Latency, PiecewiseLinear
-from models.srift.optimizer import ConfigurationForecast, forecast
+from models.srift.optimizer import ConfigurationForecast
 
 NAMES = ("large", "medium", "small")
 
@@ -128,10 +128,21 @@ def every_forecast(
     performance: Performance, offered: Sequence[Offer], job: Job, max_types: int
 ) -> list[ConfigurationForecast]:
     """Return forecasts of all configurations, each by the event simulator."""
-    return [
-        forecast(performance, offered, configuration, job)
-        for configuration in every_configuration(performance, offered, job.global_batch, max_types)
-    ]
+    prices = {(offer.node_type, offer.market): offer.usd_per_hour for offer in offered}
+    forecasts = []
+    for configuration in every_configuration(performance, offered, job.global_batch, max_types):
+        step_s = simulate(performance, configuration).step_time_s
+        time_s = step_s * job.iterations
+        usd = sum(each.count * prices[each.node_type, each.market] for each in configuration.groups)
+        forecasts.append(
+            ConfigurationForecast(
+                configuration=configuration,
+                step_time_s=step_s,
+                time_s=time_s,
+                cost_usd=time_s * usd / 3600,
+            )
+        )
+    return forecasts
 
 
 def step_time_s(performance: Performance, *groups: ConfigurationGroup) -> float:

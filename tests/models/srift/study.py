@@ -142,22 +142,14 @@ def rings(mixes: Sequence[tuple[str, ...]] = MIXES) -> list[dict[str, pl.DataFra
 
 def links() -> list[dict[str, pl.DataFrame]]:
     """Return a run of links of each speed."""
-    return [
-        {
-            **_run(f"links-{speed}", speed),
-            "link": _frame(
-                f"links-{speed}",
-                direction=["downlink", "uplink"],
-                flows=[1, 1],
-                flow=[0, 0],
-                trial=[0, 0],
-                seconds=[1.0] * 2,
-                bytes=[int(speed * 1e6 / 8)] * 2,
-                bandwidth_Bps=[speed * 1e6 / 8] * 2,
-            ),
-        }
-        for speed in SPEEDS_MBPS
-    ]
+    runs = []
+    for speed in SPEEDS_MBPS:
+        run_id, speed_Bps = f"links-{speed}", speed * 1e6 / 8
+        rows = [(side, 1, 0, 0, 1.0, int(speed_Bps), speed_Bps) for side in ("downlink", "uplink")]
+        names = ["direction", "flows", "flow", "trial", "seconds", "bytes", "bandwidth_Bps"]
+        link = pl.DataFrame(rows, schema=names, orient="row").with_columns(run_id=pl.lit(run_id))
+        runs.append({**_run(run_id, speed), "link": link})
+    return runs
 
 
 def _run(

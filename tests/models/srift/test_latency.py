@@ -7,7 +7,14 @@ import polars as pl
 import pytest
 from pydantic import ValidationError
 
-from models.srift.latency import Gradients, Latency, PiecewiseLinear, fit, fit_gradients
+from models.srift.latency import (
+    Gradients,
+    Latency,
+    PiecewiseLinear,
+    fit,
+    fit_gradients,
+    held_out_errors,
+)
 from warehouse.records import BadInput
 
 CURVE = PiecewiseLinear(batch_sizes=(1, 4, 8, 16), seconds=(1.0, 2.5, 3.5, 7.5))
@@ -88,3 +95,27 @@ def test_a_fit_to_trials() -> None:
     assert latency.update_s == pytest.approx(0.5)
     assert latency.straggler_scale == pytest.approx(0.08**0.5 / 2)
     assert Latency.model_validate_json(latency.canonical_json()) == latency
+
+
+def test_held_out_batch_sizes_are_forecast_from_the_profile() -> None:
+    """Lines between 2 and 6 say 3 s forward and 4 s backward; measured were 4 and 6."""
+    profiled, held_out = (
+        compute(
+            [
+                (size, trial, f * scale, b * scale, 0.0)
+                for size, f, b in times
+                for trial, scale in enumerate((0.9, 1.1))
+            ]
+        )
+        for times in (
+            [(2, 2.0, 2.0), (6, 4.0, 6.0), (8, 5.0, 8.0)],
+            [(4, 4.0, 6.0), (7, 4.5, 7.0)],
+        )
+    )
+    errors = held_out_errors(profiled, held_out)
+    assert errors["batch_size"].to_list() == [4, 7]
+    assert errors["forward_percent"].to_list() == pytest.approx([-25, 0])
+    assert errors["both_percent"].to_list() == pytest.approx([-30, 0])
+    assert errors["floor_percent"][0] == pytest.approx(10)
+    alone = held_out_errors(profiled, held_out.filter(batch_size=4).head(1))
+    assert alone["floor_percent"].is_nan().all()

@@ -1,5 +1,7 @@
 """The optimiser against trying everything, each with the event simulator."""
 
+from operator import mul
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,36 +17,28 @@ from tests.models.srift.performances import every_forecast, node, offers, perfor
 from warehouse.records import BadInput
 
 BATCHES = st.sampled_from([8, 12, 6, 16, 10, 7, 4, 1])
+FIGURES = {"deadline_s": "time_s", "budget_usd": "cost_usd", "usd_per_hour": "usd_per_hour"}
+"""What each limit is of."""
 
 
 def limits(data: st.DataObject, known: list[ConfigurationForecast], job: Job) -> Job:
     """Return the job with limits near what some configurations need."""
-    times = sorted(forecast.time_s for forecast in known) or [1.0]
-    costs = sorted(max(forecast.cost_usd, 1e-6) for forecast in known) or [1.0]
-    prices = sorted(max(forecast.usd_per_hour, 1e-6) for forecast in known) or [1.0]
-    near = st.floats(0.9, 1.1)
-    return job.model_copy(
-        update={
-            "deadline_s": data.draw(
-                st.none() | st.builds(lambda a, b: a * b, st.sampled_from(times), near)
-            ),
-            "budget_usd": data.draw(
-                st.none() | st.builds(lambda a, b: a * b, st.sampled_from(costs), near)
-            ),
-            "usd_per_hour": data.draw(
-                st.none() | st.builds(lambda a, b: a * b, st.sampled_from(prices), near)
-            ),
-        }
-    )
+    drawn = {}
+    for limit, figure in FIGURES.items():
+        values = sorted(max(getattr(forecast, figure), 1e-6) for forecast in known) or [1.0]
+        near = st.builds(mul, st.sampled_from(values), st.floats(0.9, 1.1))
+        drawn[limit] = data.draw(st.none() | near)
+    return job.model_copy(update=drawn)
 
 
 def inside(job: Job, known: list[ConfigurationForecast]) -> list[ConfigurationForecast]:
     return [
         forecast
         for forecast in known
-        if (job.deadline_s is None or forecast.time_s <= job.deadline_s * FORGIVEN)
-        and (job.budget_usd is None or forecast.cost_usd <= job.budget_usd * FORGIVEN)
-        and (job.usd_per_hour is None or forecast.usd_per_hour <= job.usd_per_hour * FORGIVEN)
+        if all(
+            (most := getattr(job, limit)) is None or getattr(forecast, figure) <= most * FORGIVEN
+            for limit, figure in FIGURES.items()
+        )
     ]
 
 
@@ -132,24 +126,19 @@ def offer(name: str, usd_per_hour: float, capacity: int, market: str = "on_deman
     return Offer(node_type=name, market=market, usd_per_hour=usd_per_hour, capacity=capacity)
 
 
-def labels(job: Job, *offered: Offer) -> str | None:
-    choice = optimize(TWO, offered, job).choice
-    return choice.configuration.label if choice else None
-
-
 def test_limits_bind_whatever_is_minimised() -> None:
     """100 iterations: 1 fast@4 beside 2 slow@2 take 800 s of 11 $/h, 2 slow@4 1600 s of 2 $/h."""
     offered = (offer("fast", 9.0, 4), offer("slow", 1.0, 2))
-    cheap = Job(global_batch=8, iterations=100, minimize="cost", deadline_s=1000.0)
-    choice = optimize(TWO, offered, cheap).choice
-    assert choice is not None
-    assert choice.configuration.label == "1 fast@4 + 2 slow@2"
-    assert (choice.time_s, choice.cost_usd) == pytest.approx((800.0, 800 * 11 / 3600))
-    fast = Job(global_batch=8, iterations=100, minimize="time", budget_usd=1.0)
-    choice = optimize(TWO, offered, fast).choice
-    assert choice is not None
-    assert choice.configuration.label == "2 slow@4"
-    assert (choice.time_s, choice.cost_usd) == pytest.approx((1600.0, 1600 * 2 / 3600))
+    for limited, label, time_s, usd_per_hour in (
+        ({"minimize": "cost", "deadline_s": 1000.0}, "1 fast@4 + 2 slow@2", 800.0, 11),
+        ({"minimize": "time", "budget_usd": 1.0}, "2 slow@4", 1600.0, 2),
+    ):
+        job = Job.model_validate({"global_batch": 8, "iterations": 100, **limited})
+        choice = optimize(TWO, offered, job).choice
+        assert choice is not None and choice.configuration.label == label
+        assert (choice.time_s, choice.cost_usd) == pytest.approx(
+            (time_s, time_s * usd_per_hour / 3600)
+        )
 
 
 def test_what_was_stopped_says_so() -> None:
@@ -205,21 +194,15 @@ def test_each_relaxation_is_as_small_as_it_can_be(
         return
     deadline_s = of_fastest * min(forecast.time_s for forecast in known)
     budget_usd = of_cheapest * min(forecast.cost_usd for forecast in known)
-    result = optimize(
-        performance,
-        offered,
-        job.model_copy(update={"deadline_s": deadline_s, "budget_usd": budget_usd}),
-    )
+    limited = job.model_copy(update={"deadline_s": deadline_s, "budget_usd": budget_usd})
+    result = optimize(performance, offered, limited)
     soon = [forecast for forecast in known if forecast.time_s <= deadline_s * FORGIVEN]
     cheap = [forecast for forecast in known if forecast.cost_usd <= budget_usd * FORGIVEN]
     expected = {}
-    if cheap:
-        expected["deadline_s"] = min(forecast.time_s for forecast in cheap)
-    if soon:
-        expected["budget_usd"] = min(forecast.cost_usd for forecast in soon)
-    if not cheap and not soon:
-        expected["deadline_s"] = min(forecast.time_s for forecast in known)
-        expected["budget_usd"] = min(forecast.cost_usd for forecast in known)
+    if cheap or not soon:
+        expected["deadline_s"] = min(forecast.time_s for forecast in cheap or known)
+    if soon or not cheap:
+        expected["budget_usd"] = min(forecast.cost_usd for forecast in soon or known)
     if any(forecast in cheap for forecast in soon):
         assert result.relaxations == ()
         return
@@ -229,11 +212,5 @@ def test_each_relaxation_is_as_small_as_it_can_be(
     for relaxation in result.relaxations:
         assert isinstance(relaxation.option, ConfigurationForecast)
         if len(needed) == 1 or cheap or soon:
-            enough = job.model_copy(
-                update={
-                    "deadline_s": deadline_s,
-                    "budget_usd": budget_usd,
-                    relaxation.constraint: relaxation.needed,
-                }
-            )
+            enough = limited.model_copy(update={relaxation.constraint: relaxation.needed})
             assert optimize(performance, offered, enough).choice is not None
