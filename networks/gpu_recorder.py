@@ -19,14 +19,8 @@ from typing import Any
 import torch
 
 from networks.known_values import value_of
-from networks.operator_work import (
-    OperatorRecorder,
-    WorkCounter,
-    is_work,
-    most_work,
-    short_name,
-    tensors,
-)
+from networks.operator_recorder import OperatorRecorder, is_work, tensors
+from networks.operator_work import WorkCounter, most_work, short_name
 
 _BLOCK_BYTES = 512
 """What PyTorch's allocator of CUDA's memory hands out (CUDACachingAllocator)."""

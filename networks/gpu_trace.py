@@ -34,7 +34,8 @@ from torch.nn.functional import cross_entropy
 from torch.utils import checkpoint
 
 from networks.gpu_recorder import Recorder
-from networks.operator_work import RECURRENT, numbers, replaced
+from networks.operator_recorder import RECURRENT, replaced
+from networks.operator_work import numbers
 from networks.own_torch import exchange_tensors
 
 Precision = Literal["float32", "bfloat16", "float16", "bfloat16-true", "float16-true"]

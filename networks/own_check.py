@@ -18,7 +18,8 @@ from torch.nn.modules import module as module_hooks
 from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from networks.operator_work import OperatorRecorder, flops, tensors
+from networks.operator_recorder import OperatorRecorder, tensors
+from networks.operator_work import flops
 
 _SINGLE = (torch.float32, torch.complex64)
 _HALF = (torch.bfloat16, torch.float16)

@@ -36,10 +36,11 @@ HINT = "; `stepcast support` lists what is answered"
 _NAMED_AT, _NAMED_IN = 2, ("float32", "bfloat16")
 """Batch and precisions of the steps that tell a model from another."""
 _NEEDED = {
-    **dict.fromkeys(("traced_step", "own_check"), ("operator_work",)),
-    "traced": ("operator_work", "own_function"),
-    "gpu_recorder": ("known_values", "operator_work"),
-    "gpu_trace": ("gpu_recorder", "operator_work", "own_torch"),
+    "operator_work": ("operator_recorder",),
+    **dict.fromkeys(("traced_step", "own_check"), ("operator_recorder", "operator_work")),
+    "traced": ("operator_recorder", "operator_work", "own_function"),
+    "gpu_recorder": ("known_values", "operator_recorder", "operator_work"),
+    "gpu_trace": ("gpu_recorder", "operator_recorder", "operator_work", "own_torch"),
     "own_huggingface": ("own_batch",),
     "own_keras": ("own_function",),
 }

@@ -20,17 +20,8 @@ from torch._subclasses.fake_tensor import (
     DynamicOutputShapeException,
 )
 
-from networks.operator_work import (
-    RECURRENT,
-    OperatorRecorder,
-    WorkCounter,
-    most_work,
-    numbers,
-    recurrent_flops,
-    replaced,
-    short_name,
-    tensors,
-)
+from networks.operator_recorder import RECURRENT, OperatorRecorder, replaced, tensors
+from networks.operator_work import WorkCounter, most_work, numbers, recurrent_flops, short_name
 from networks.own_function import first_line
 
 _OF_ANY_KIND: Mapping[str, str] = {

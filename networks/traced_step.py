@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 
-from networks.operator_work import OperatorRecorder, flops
+from networks.operator_recorder import OperatorRecorder
+from networks.operator_work import flops
 
 _LEARNING_RATE = 0.01
 Fields = dict[str, Any]
