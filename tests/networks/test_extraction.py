@@ -125,15 +125,18 @@ def test_users_models_are_forgotten_but_the_latest() -> None:
         primitive_graphs([(second.dnn, 32)])
 
 
-def test_what_the_child_said_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(RuntimeError, match="graph of squeezenet could not be extracted: it wrote"):
-        extract_graph("squeezenet", 3, 33)
-
-
-def test_a_child_that_takes_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_graphs, "_TIMEOUT_S", 0.01)
-    with pytest.raises(RuntimeError, match=r"graph of squeezenet .* extracted within 0\.01 s"):
+@pytest.mark.parametrize(
+    ("module", "name", "value", "told"),
+    [
+        (sys, "executable", "/bin/false", "graph of squeezenet could not be extracted: it wrote"),
+        (kept_graphs, "_TIMEOUT_S", 0.01, r"graph of squeezenet .* extracted within 0\.01 s"),
+    ],
+)
+def test_a_child_that_fails_or_takes_too_long_is_told(
+    module: Any, name: str, value: object, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, name, value)
+    with pytest.raises(RuntimeError, match=told):
         extract_graph("squeezenet", 3, 33)
 
 

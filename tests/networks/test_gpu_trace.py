@@ -105,16 +105,11 @@ def test_products_of_forward_and_backward() -> None:
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_attention_and_dropout_are_one_operator_each_way(precision: Precision) -> None:
-    names = _names(_traced(precision))
-    assert names["attention"] == names["attention_backward"] == 1
-    assert names["native_dropout"] == names["native_dropout_backward"] == 1
-
-
-def test_layers_of_pytorch_have_attention_as_one_operator() -> None:
     layer = torch.nn.TransformerEncoderLayer(64, 4, 256, dropout=0.1, batch_first=True)
-    names = _names(_step_of(layer, torch.randn(2, 16, 64), precision="bfloat16"))
-    assert names["attention"] == names["attention_backward"] == 1
-    assert names["native_dropout"] == 3
+    for module, dropouts in ((_Block(), 1), (layer, 3)):
+        names = _names(_step_of(module, torch.randn(2, 16, 64), precision=precision))
+        assert names["attention"] == names["attention_backward"] == 1
+        assert names["native_dropout"] == names["native_dropout_backward"] == dropouts
 
 
 def test_autocast_casts_weights_and_keeps_normalization_in_float32() -> None:

@@ -138,6 +138,7 @@ def offloaded(inner: nn.Module, x: Tensor) -> Tensor:
     ("make", "told"),
     [
         (lambda: Net().requires_grad_(False), "in which no tensor depends on its parameters"),
+        (nn.Flatten, "mine:build: its model returns a tensor of shape"),
         (lambda: under_autocast("cuda"), "the Net runs under autocast (cuda)"),
         (lambda: Net(offloaded), "submodule inner (Conv2d) has hooks on saved tensors"),
         (lambda: Net(lambda inner, x: inner(x.double().float())), "the Net computes in float64"),

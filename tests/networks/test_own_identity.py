@@ -246,12 +246,3 @@ def test_attention_without_heads_is_that_of_one_head() -> None:
     ]
     assert attended[0] == attended[1] == attended[2] != attended[3]
     assert attended[3][0][0] == ((1, 1, 24, 8), "float32")
-
-
-def test_a_model_without_parameters_is_refused_by_its_name() -> None:
-    def make(size: int) -> Made:
-        return nn.ReLU(), torch.zeros(size, 8)
-
-    mode = own_program.fake_tensors()
-    with pytest.raises(ValueError, match=r"^mine:build: its model returns a tensor of shape"):
-        own_program.of_torch(make(4), "mine:build", [4], mode, ("float32",), make)
