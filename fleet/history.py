@@ -137,49 +137,13 @@ def runs(home: Path, node_type: str | None = None) -> tuple[Run, ...]:
     )
 
 
-@dataclass(frozen=True)
-class Alarm:
-    """A change of a node type, or its end, that a second probe confirmed.
-
-    Attributes:
-        sequence: of its load, in the order of all loads.
-        node_type, backend, host_id: what has changed, and where.
-        raised_at: when the first probe began, UTC.
-        ended: whether the type is as it was before its change.
-        changes: by metric, by how many per cent it was worse than expected.
-    """
-
-    sequence: int
-    node_type: str
-    backend: Backend
-    host_id: str
-    raised_at: datetime
-    ended: bool
-    changes: Mapping[str, float]
-
-    def __str__(self) -> str:
-        """Return the changes in words."""
-        return ", ".join(
-            f"{in_words(metric)} {abs(worse):.1f} % {'better' if worse < 0 else 'worse'}"
-            for metric, worse in self.changes.items()
-        )
-
-
-def confirmed_alarms(home: Path) -> tuple[Alarm, ...]:
-    """Return the alarms that were confirmed, in the order of their loads."""
-    return tuple(
-        Alarm(
-            **row, changes={change["metric"]: change["worse_percent"] or 0.0 for change in changes}
-        )
-        for row in published(home, "confirmed_alarms").to_dicts()
-        for changes in [row.pop("changes")]
-    )
-
-
 def drifted_at(home: Path) -> Mapping[NodeTypeKey, datetime]:
     """Return when the last confirmed alarm of each node type was raised."""
-    alarms = sorted(confirmed_alarms(home), key=lambda alarm: alarm.raised_at)
-    return {(alarm.node_type, alarm.backend, alarm.host_id): alarm.raised_at for alarm in alarms}
+    alarms = published(home, "confirmed_alarms")
+    if not alarms.width:
+        return {}
+    columns = alarms.sort("raised_at").select("node_type", "backend", "host_id", "raised_at")
+    return {(node_type, backend, host): at for node_type, backend, host, at in columns.iter_rows()}
 
 
 def judged_probes(home: Path, run_ids: Sequence[str] | None = None) -> frozenset[str]:

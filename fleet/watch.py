@@ -21,7 +21,8 @@ from fleet.history import (
     watches,
 )
 from fleet.members import WATCH, now
-from fleet.readings import METRICS, readings
+from fleet.notice import tell
+from fleet.readings import METRICS, in_words, readings
 from fleet.schedule import Visits, last_probe
 from profilers.clusters.fleet import RENTED
 from profilers.renting.cap import BudgetExceeded
@@ -72,6 +73,8 @@ def watch(visits: Visits, warehouse: Warehouse, progress: Progress) -> pl.DataFr
         _, second = _probed(round_ if round_.missing else following, warehouse, progress)
         same = confirmed(judgements, _judged(second, warehouse, but=first), THRESHOLDS)
     rows = _rows(name, judgements, first, second, same)
+    if same:  # before it lands: who dies meanwhile judges it again, and tells it again
+        tell(*_notice(name, first, rows), progress.warn)
     _land(first, rows, _spreads(judgements), warehouse.landing, now())
     if same:
         progress.warn(f"{name} has changed: {', '.join(same)}; its profiles are stale")
@@ -167,6 +170,21 @@ def _rows(
     ]
     names = SCHEMAS["judgement"].names[1:]
     return pl.DataFrame(rows, infer_schema_length=None).select(names)
+
+
+def _notice(name: str, first: Run, rows: pl.DataFrame) -> tuple[str, Mapping[str, str]]:
+    """Return what people are told of a confirmed change: a title, and where and what changed."""
+    changed = rows.filter("confirmed").select("metric", "outcome", "change_percent").rows()
+    ended = all(outcome == "ended" for _, outcome, _ in changed)
+    title = f"Stepcast: {name} {'is as it was before its change' if ended else 'has changed'}"
+    return title, {
+        "node_type": name,
+        "backend": first.backend,
+        "host": first.host_id,
+        "state": "ended" if ended else "changed",
+        "changes": ", ".join(f"{in_words(what)} {by or 0:+.1f} % worse" for what, _, by in changed),
+        "raised_at": f"{first.started_at:%Y-%m-%d %H:%M} UTC",
+    }
 
 
 def _spreads(judgements: Sequence[Judgement]) -> dict[str, float]:

@@ -16,6 +16,7 @@ from assets import fleet as fleet_assets
 from assets.aws import price_definitions, reaping_definitions
 from assets.definitions import definitions_of
 from pipelines import fleet, notification
+from profilers.clusters.fleet import WEBHOOK_NOW
 from studies.study import read_study
 from warehouse.history import studies_of
 from warehouse.home import CHECKOUT
@@ -102,7 +103,9 @@ def _name(file: Path) -> str | None:
 
 def all_definitions(with_resources: Mapping[str, object], *files: Path) -> Definitions:
     """Return everything: definitions of studies, prices, and the fleet."""
-    sensors = Definitions(sensors=[fleet.sensor(), *notification.sensors()])
+    sensors = Definitions(sensors=[fleet.sensor(), notification.tell_of_failures])
+    if os.environ.get("STEPCAST_WEBHOOK"):
+        logging.getLogger("dagster").warning("STEPCAST_WEBHOOK tells nobody: %s", WEBHOOK_NOW)
     beside = price_definitions(), fleet_assets.definitions(), reaping_definitions(), sensors
     return study_definitions(with_resources, *files, beside=beside)
 

@@ -1,5 +1,6 @@
 """What tests share: a fresh home, and the rule that only what needs special hardware may skip."""
 
+import json
 import os
 import shutil
 import sys
@@ -7,6 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 from functools import cache
 from os import environ, geteuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 from absl.logging import get_absl_handler
@@ -158,3 +160,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setenv("STEPCAST_HOME", str(folder))
     return folder
+
+
+@pytest.fixture
+def notices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[dict[str, Any]]]:
+    """Return what reads all notices so far that the command of a fleet file was given."""
+    told = tmp_path / "told"
+    told.touch()
+    (tmp_path / "fleet.yaml").write_text(f"on_change: [tee, -a, {told}]")
+    monkeypatch.setenv("STEPCAST_FLEET", str(tmp_path / "fleet.yaml"))
+    return lambda: [json.loads(line) for line in told.read_text().splitlines()]

@@ -153,16 +153,34 @@ class Launch(SparseRecord):
         return dict(self.subnets.items()) if self.subnets else {None: self.subnet}
 
 
+WEBHOOK_NOW = (
+    "write `on_change: [curl, --data-binary, '@-', -H, 'Content-Type: application/json', URL]` "
+    "into the fleet file"
+)
+
+
 class Fleet(Record):
-    """What a fleet file says."""
+    """What a fleet file says.
+
+    `on_change` is a command that hears of failures and of node types that have changed
+    (`fleet.notice`).
+    """
 
     python: str = "python3"
     ssh: tuple[str, ...] = ()
     interface: Name = "eth0"
-    node_types: dict[Name, FleetType] = Field(min_length=1)
+    node_types: dict[Name, FleetType] = Field(default_factory=dict)
     machines: tuple[Machine, ...] = ()
     ec2: Launch | None = None
+    on_change: tuple[str, ...] = ()
     _host_ids: dict[Backend, str] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_no_webhook(cls, fields: object) -> object:
+        if isinstance(fields, dict) and "webhook" in fields:
+            raise ValueError(f"webhook: nothing posts to it any more; {WEBHOOK_NOW}")
+        return fields
 
     def host_id(self, backend: Backend) -> str:
         """Hash of what runs must have in common to be comparable: the machines, or the launch."""

@@ -1,12 +1,12 @@
 """Watching a member night after night, with a probe that lands what a test chooses."""
 
 import shutil
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from dagster import build_sensor_context
 
 from fleet import watch as fleet_watch
 from fleet.history import drifted_at, judged_probes, last_judgements
@@ -15,12 +15,10 @@ from fleet.members import add
 from fleet.readings import METRICS
 from fleet.schedule import agenda, probes, watches
 from fleet.watch import Budget, watch
-from pipelines.notification import Webhook, drift
 from profilers.renting.cap import BudgetExceeded
 from profilers.watch import probe
 from tests.fleet.made import NODE_TYPE, NOW, member, watched
 from tests.fleet.paper_watch import SLOW, STEPS, PaperWatch, Told, alarms, land_probe, night
-from tests.pipelines.receivers import WebServer, serving
 from warehouse.landing import landed_runs
 from warehouse.records import ProbeFailed, Run
 from warehouse.warehouse import Warehouse
@@ -185,42 +183,20 @@ def test_the_end_of_a_change_is_news_too(warehouse: Warehouse, paper: PaperWatch
     assert change_of(warehouse, first)["ended"]
 
 
-def test_a_webhook_hears_once_of_a_change_and_of_its_end(
-    warehouse: Warehouse, paper: PaperWatch
+def test_a_command_hears_once_of_a_change_and_of_its_end(
+    warehouse: Warehouse, paper: PaperWatch, notices: Callable[[], list[dict[str, Any]]]
 ) -> None:
-    cursor: str | None = None
-
-    def look(server: WebServer) -> list[dict[str, Any]]:
-        """Return what the sensor posts when the daemon wakes it."""
-        nonlocal cursor
-        server.posted.clear()
-        webhook = Webhook(f"http://127.0.0.1:{server.server_port}/hook")
-        context = build_sensor_context(cursor=cursor)
-        drift(webhook)(context)
-        cursor = context.cursor
-        return [content for _, content in server.posted]
-
-    with serving(WebServer()) as server:
-        assert look(server) == [], "nothing has changed yet"
-        paper.ahead = [SLOW]
-        night(warehouse, OF)
-        assert look(server) == [], "no second probe confirmed it"
-        paper.ahead = [SLOW] * 2
-        night(warehouse, OF)
-        server.status = 500
-        assert len(look(server)) == 1
-        server.status = 204
-        (message,) = look(server)
-        assert message["title"] == f"Stepcast: {NODE_TYPE} has changed"
-        assert (message["node_type"], message["state"]) == (NODE_TYPE, "changed")
-        assert "50.0 % worse" in message["changes"]
-        assert look(server) == [], "told once, though it lasts"
-        night(warehouse, OF)
-        (message,) = look(server)
-        assert message["title"] == f"Stepcast: {NODE_TYPE} is as it was before its change"
-        assert look(server) == []
-        cursor = None
-        assert look(server) == [], "a sensor that begins now tells no old news"
+    paper.ahead = [SLOW]
+    night(warehouse, OF)
+    assert notices() == [], "no second probe confirmed it"
+    paper.ahead = [SLOW] * 2
+    night(warehouse, OF)
+    (notice,) = notices()
+    assert notice["title"] == f"Stepcast: {NODE_TYPE} has changed"
+    assert (notice["node_type"], notice["state"]) == (NODE_TYPE, "changed")
+    assert "time of a step +50.0 % worse" in notice["changes"]
+    night(warehouse, OF)
+    assert notices()[1:][0]["title"] == f"Stepcast: {NODE_TYPE} is as it was before its change"
 
 
 def test_a_probe_of_a_process_that_died_is_judged_without_probing(
