@@ -1,12 +1,14 @@
-"""Run other programs: argument lists, timeouts always, stderr kept for the message."""
+"""Other programs and what they send: argument lists, and bounds on time and bytes always."""
 
+import io
 import os
 import select
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from warehouse import limits
 from warehouse.records import MissingTool, ProbeFailed
@@ -81,8 +83,8 @@ def read_all(pipe: int, deadline_s: float, most_bytes: int) -> bytes:
     return b"".join(pieces)
 
 
-def read(pipe: int, deadline_s: float) -> bytes:
-    """Return what a pipe has next, an empty piece at its end.
+def read(pipe: int, deadline_s: float, most_bytes: int = _PIECE_BYTES) -> bytes:
+    """Return what a pipe has next, so much at most; an empty piece at its end.
 
     Raises:
         TimeoutError: nothing came until that moment of monotonic time.
@@ -92,7 +94,31 @@ def read(pipe: int, deadline_s: float) -> bytes:
     left_s = deadline_s - time.monotonic()
     if left_s <= 0 or not waiting.poll(left_s * 1000):
         raise TimeoutError
-    return os.read(pipe, _PIECE_BYTES)
+    return os.read(pipe, most_bytes)
+
+
+class BoundedFile(io.RawIOBase):
+    """Bytes that somebody else sends or has written.
+
+    Args:
+        readinto: reads some of them into a buffer, and returns how many; 0: there are no more.
+        most_bytes: that may be there.
+        refused: is raised where there are more.
+    """
+
+    def __init__(self, readinto: Callable[[Any], int], most_bytes: int, refused: Exception) -> None:
+        self._readinto, self._left, self._refused = readinto, most_bytes, refused
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        # At most one read: what is whole comes before the error that a cut-off gzip ends in.
+        count = self._readinto(buffer)
+        self._left -= count
+        if self._left < 0:
+            raise self._refused
+        return count
 
 
 def missing_tools(*tools: str) -> list[str]:

@@ -1,13 +1,15 @@
 """What nodes send: foreign bytes, taken within limits of size, number, kind and time."""
 
+import gzip
+import io
 import os
 import tarfile
 import time
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
-from profilers.commands import read
+from profilers.commands import BoundedFile, read
 from warehouse import limits
 from warehouse.fields import checked_name
 from warehouse.records import BadInput, ProbeFailed
@@ -27,15 +29,33 @@ def unpack(pipe: int, folder: Path, timeout_s: float = limits.SENT_S) -> None:
         ProbeFailed: it is something else, larger or of more files than `limits` has it, takes
             longer, or ends early.
     """
-    stream, seen = _BoundedStream(pipe, timeout_s), set[str]()
-    while True:
-        block = stream.exactly(tarfile.BLOCKSIZE)
-        if not any(block):
-            break
+    deadline_s = time.monotonic() + timeout_s
+    too_long = ProbeFailed(f"more than {limits.UNPACKED_BYTES:,} bytes in all")
+
+    def receive(buffer: memoryview) -> int:
         try:
-            member = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
-        except tarfile.TarError as error:
-            raise ProbeFailed(f"no tar archive: {error}") from None
+            piece = read(pipe, deadline_s, len(buffer))
+        except TimeoutError:
+            raise ProbeFailed("nothing more came in time") from None
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+    packed = io.BufferedReader(BoundedFile(receive, limits.UNPACKED_BYTES, too_long))
+    unpacked = BoundedFile(gzip.GzipFile(fileobj=packed).readinto, limits.UNPACKED_BYTES, too_long)
+    try:
+        _unpack(io.BufferedReader(unpacked), folder)
+    except EOFError:
+        raise ProbeFailed("it ended early") from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise ProbeFailed(f"not compressed as it should be: {error}") from None
+    except tarfile.TarError as error:
+        raise ProbeFailed(f"no tar archive: {error}") from None
+
+
+def _unpack(stream: IO[bytes], folder: Path) -> None:
+    seen = set[str]()
+    while any(block := _exactly(stream, tarfile.BLOCKSIZE)):
+        member = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
         is_folder = member.isdir() and member.size == 0
         if not is_folder and member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE):
             raise ProbeFailed(f"{member.name!r:.120} is neither a file nor a folder")
@@ -48,10 +68,13 @@ def unpack(pipe: int, folder: Path, timeout_s: float = limits.SENT_S) -> None:
                 path.mkdir(exist_ok=True)
             else:
                 _write(stream, member.size, path)
+        except gzip.BadGzipFile:
+            raise
         except OSError as error:
             what = f"{member.name!r:.120} cannot be written here"
             raise ProbeFailed(f"{what}: {error.strerror}") from None
-    stream.finish()
+    while stream.read(_PIECE_BYTES):  # the sender goes on once all has been taken
+        pass
 
 
 def _place(name: str) -> list[str]:
@@ -67,66 +90,16 @@ def _place(name: str) -> list[str]:
         raise ProbeFailed(str(error)) from None
 
 
-def _write(stream: "_BoundedStream", size: int, path: Path) -> None:
+def _write(stream: IO[bytes], size: int, path: Path) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
     with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
-        for piece in stream.pieces(size):
-            file.write(piece)
-    stream.exactly(-size % tarfile.BLOCKSIZE)
+        for start in range(0, size, _PIECE_BYTES):
+            file.write(_exactly(stream, min(size - start, _PIECE_BYTES)))
+    _exactly(stream, -size % tarfile.BLOCKSIZE)
 
 
-class _BoundedStream:
-    """Bytes of a pipe, decompressed; never more than a piece of them is in memory."""
-
-    def __init__(self, pipe: int, timeout_s: float) -> None:
-        self._pipe, self._deadline_s = pipe, time.monotonic() + timeout_s
-        self._inflate, self._ahead = zlib.decompressobj(wbits=31), b""
-        self._left_bytes = limits.UNPACKED_BYTES
-
-    def exactly(self, size: int) -> bytes:
-        """Return the next bytes."""
-        return b"".join(self.pieces(size))
-
-    def pieces(self, size: int) -> Iterator[bytes]:
-        """Yield the next bytes, piece by piece.
-
-        Raises:
-            ProbeFailed: there are fewer, or a limit is passed.
-        """
-        if not 0 <= size <= self._left_bytes:
-            raise ProbeFailed(f"more than {limits.UNPACKED_BYTES:,} bytes in all")
-        self._left_bytes -= size
-        while size:
-            self._ahead = self._ahead or self._decompressed()
-            if not self._ahead:
-                raise ProbeFailed("it ended early")
-            piece, self._ahead = self._ahead[:size], self._ahead[size:]
-            size -= len(piece)
-            yield piece
-
-    def finish(self) -> None:
-        """Take what is left: the sender goes on once it has been taken."""
-        while piece := self._ahead or self._decompressed():
-            self._ahead = b""
-            self._left_bytes -= len(piece)
-            if self._left_bytes < 0:
-                raise ProbeFailed(f"more than {limits.UNPACKED_BYTES:,} bytes in all")
-
-    def _decompressed(self) -> bytes:
-        """Return what comes next, an empty piece at the end."""
-        while packed := self._inflate.unconsumed_tail or self._read():
-            if self._inflate.eof:
-                continue
-            try:
-                piece = self._inflate.decompress(packed, _PIECE_BYTES)
-            except zlib.error as error:
-                raise ProbeFailed(f"not compressed as it should be: {error}") from None
-            if piece:
-                return piece
-        return b""
-
-    def _read(self) -> bytes:
-        try:
-            return read(self._pipe, self._deadline_s)
-        except TimeoutError:
-            raise ProbeFailed("nothing more came in time") from None
+def _exactly(stream: IO[bytes], size: int) -> bytes:
+    data = stream.read(size)
+    if len(data) < size:
+        raise EOFError
+    return data

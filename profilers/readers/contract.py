@@ -11,20 +11,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated
+from typing import IO, Annotated
 
 import msgspec
 import polars as pl
 
+from profilers.commands import BoundedFile
 from profilers.probe import Setting
 from warehouse import limits
 from warehouse.records import BadInput
 
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
-
-
-_READ_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -58,9 +55,6 @@ class ImportedRun:
     notes: tuple[str, ...] = ()
 
 
-_PIECE_BYTES = 1 << 20
-
-
 @contextmanager
 def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
     """Open a file, gzipped or not, for its unpacked bytes.
@@ -77,7 +71,9 @@ def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
             is_packed = packed.read(2) == b"\x1f\x8b"
             packed.seek(0)
             plain = gzip.GzipFile(fileobj=packed) if is_packed else packed
-            yield io.BufferedReader(_BoundedFile(path, plain), _READ_BYTES)
+            too_long = BadInput(f"{path}: {_longer(limits.UNPACKED_BYTES)}")
+            bounded = BoundedFile(plain.readinto1, limits.UNPACKED_BYTES, too_long)
+            yield io.BufferedReader(bounded, _PIECE_BYTES)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise BadInput(f"{path}: broken gzip ({error}); fetch the file again") from error
 
@@ -164,24 +160,6 @@ class MemoryCounter:
                 f"{self._path}: names and shapes of more than {limits.KEPT_CHARACTERS:,} "
                 "characters in all; record fewer steps, or import parts of it"
             )
-
-
-class _BoundedFile(io.RawIOBase):
-    """The bytes of a file, up to `limits.UNPACKED_BYTES` of them."""
-
-    def __init__(self, path: Path, file: gzip.GzipFile | io.BufferedReader) -> None:
-        self._path, self._file, self._left = path, file, limits.UNPACKED_BYTES
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: "WriteableBuffer") -> int:
-        # At most one read: what is whole comes before the error that a cut-off gzip ends in.
-        count = self._file.readinto1(buffer)
-        self._left -= count
-        if self._left < 0:
-            raise BadInput(f"{self._path}: {_longer(limits.UNPACKED_BYTES)}")
-        return count
 
 
 def _longer(most: int) -> str:

@@ -30,7 +30,7 @@ from profilers.readers.contract import (
 )
 from profilers.readers.json_stream import Members, convert_value
 from profilers.readers.kineto_events import Events
-from profilers.tables import issue_rows, sample_table
+from profilers.tables import issue_rows, operation_time, sample_table, step_table
 from warehouse.records import BadInput
 
 _IDENTITY = ("device", "name", "type", "shape", "occurrence")
@@ -92,11 +92,18 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
             f"{path}: none of its {operations.height:,} operations began in one of its "
             f"{len(steps)} steps (ProfilerStep); is it the whole trace?"
         )
-    _check_times(inside, path)
+    if inside.filter(pl.col("since").abs() > MOST_US).height:
+        raise BadInput(
+            f"{path}: operations start more than 2,147 s after their step; record fewer steps, "
+            "or mark them (ProfilerStep)"
+        )
     tables = {name: frame for name, frame in _tables(inside, events) if not frame.is_empty()}
     if events.steps():
         base_us = (about.baseTimeNanoseconds or 0) / 1000
-        tables["step"] = _step_frame(steps, base_us, job.rank or 0)
+        tables["step"] = step_table(
+            (job.rank or 0, step, None, True, round(base_us + start), round(base_us + end))
+            for step, start, end in steps
+        )
     outside = operations.height - inside.height
     events.left_out.add("operations outside of the steps", count=outside)
     if options.worker is not None:
@@ -108,24 +115,11 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
     devices = sorted({clean(device.name) for device in about.deviceProperties or [] if device.name})
     yield ImportedRun(
         tables,
-        {
-            "rank": job.rank,
-            "world_size": job.world_size,
-            "events_outside_steps": outside,
-        },
+        {"rank": job.rank, "world_size": job.world_size, "events_outside_steps": outside},
         {"gpu": ", ".join(devices)} if devices else {},
         left_out=events.left_out(),
         notes=() if events.steps() else ("no ProfilerStep in it: taken as one step",),
     )
-
-
-def _check_times(events: pl.DataFrame, path: Path) -> None:
-    """Refuse times in a step that their column cannot hold."""
-    if events.filter(pl.col("since").abs() > MOST_US).height:
-        raise BadInput(
-            f"{path}: operations start more than 2,147 s after their step; record fewer steps, "
-            "or mark them (ProfilerStep)"
-        )
 
 
 def _in_steps(events: pl.DataFrame, steps: Sequence[tuple[int, float, float]]) -> pl.DataFrame:
@@ -187,33 +181,4 @@ def _tables(events: pl.DataFrame, traced: Events) -> Iterator[tuple[str, pl.Data
             pl.col("duration").round().cast(pl.Int64).alias("duration_us"),
         ).sort("step", "operation"),
     )
-    duration = pl.col("duration")
-    yield (
-        "operation_time",
-        timed.group_by("operation")
-        .agg(
-            pl.len().alias("steps"),
-            duration.mean().alias("mean_us"),
-            duration.median().alias("median_us"),
-            duration.std().fill_null(0).alias("sd_us"),
-            duration.min().alias("min_us"),
-            duration.quantile(0.95, "linear").alias("p95_us"),
-        )
-        .sort("operation"),
-    )
-
-
-def _step_frame(
-    steps: Sequence[tuple[int, float, float]], base_us: float, rank: int
-) -> pl.DataFrame:
-    return pl.DataFrame(
-        {
-            "worker": [rank] * len(steps),
-            "step": [step for step, _, _ in steps],
-            "window": [None] * len(steps),
-            "traced": [True] * len(steps),
-            "start_us": [round(base_us + start) for _, start, _ in steps],
-            "end_us": [round(base_us + end) for _, _, end in steps],
-        },
-        schema_overrides={"window": pl.Int16},
-    )
+    yield "operation_time", operation_time([timed.select("operation", "step", us="duration")])

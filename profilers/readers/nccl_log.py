@@ -1,26 +1,20 @@
 """The text that nccl-tests print: header lines name the columns, rows follow.
 
-Releases differ in `redop`, `root`, `error` or `#wrong`, and the first ones had no line of units.
-Launchers put labels before lines, and some also where a line went on after a pause.
+Releases differ in `redop`, `root`, `error` or `#wrong`. Launchers put labels before lines, and some
+also where a line went on after a pause.
 """
 
 import itertools
+import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
+from typing import Self
 
 from profilers.readers.contract import MemoryCounter, lines
-from profilers.readers.nccl_measured import (
-    NcclResults,
-    NcclTime,
-    RoundedNumber,
-    check_collective,
-    check_row,
-    checked_time,
-    is_size_over_time,
-    nccl_version,
-)
 from warehouse.records import BadInput
 
 _RANK = re.compile(
@@ -39,9 +33,83 @@ _ROW = re.compile(
 """A row, whatever label stands before it."""
 _BARE_ROW = re.compile(r"[0-9]{1,18}\s+[0-9][0-9.e+-]{0,30}\s+[0-9].*")
 """A row of size and time, where the header names no more."""
+_OURS = "all_reduce"
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,16}m")
 _LABEL = re.compile(r"\s*[\[(<].*[\])>]:?\s*\Z")
 _UNITS_S = {"(us)": 1e-6, "(ms)": 1e-3, "(s)": 1.0}
+ELEMENT_BYTES = {
+    "char": 1,
+    "int8": 1,
+    "uint8": 1,
+    "half": 2,
+    "bfloat16": 2,
+    "int": 4,
+    "int32": 4,
+    "uint32": 4,
+    "float": 4,
+    "int64": 8,
+    "uint64": 8,
+    "double": 8,
+}
+"""Bytes of an element by its name; names of eight-bit floats differ in each release."""
+_NUMBER = re.compile(r"[-+]?[0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][-+]?[0-9]{1,3})?")
+_SHORTEST_S = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class RoundedNumber:
+    """A rounded number: what was rounded is from `low` to `high`."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, text: str) -> Self | None:
+        """Return the number that a text is, None if it is none or infinite."""
+        if not _NUMBER.fullmatch(text):
+            return None
+        number = Decimal(text)
+        half = float(Decimal((0, (5,), int(number.as_tuple().exponent) - 1)))
+        value = float(number)
+        return cls(value, value - half, value + half) if math.isfinite(value + half) else None
+
+
+@dataclass(frozen=True, slots=True)
+class NcclTime:
+    """One time of one size: `wrong` results make it worthless; bandwidths are GB/s as printed.
+
+    `nodes` are hosts of its ranks, None: they are not listed. `where` is the file and the place in
+    it.
+    """
+
+    where: str
+    world_size: int
+    kind: str
+    operation: str
+    size_bytes: int
+    in_place: bool | None
+    time: RoundedNumber
+    unit_s: float
+    algorithm_GBps: RoundedNumber | None
+    bus_GBps: RoundedNumber | None
+    wrong: bool
+    nodes: int | None = None
+
+    @property
+    def seconds(self) -> float:
+        """The time in seconds."""
+        return self.time.value * self.unit_s
+
+
+@dataclass
+class NcclResults:
+    """What a file says: times, names of its GPUs, versions, and what is in no table, by why."""
+
+    measured: list[NcclTime] = field(default_factory=list)
+    devices: set[str] = field(default_factory=set)
+    software: dict[str, str] = field(default_factory=dict)
+    left_out: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass
@@ -123,11 +191,11 @@ def read(path: Path, world_size: int | None) -> NcclResults:
         if match := _TESTS_VERSION.search(line):
             results.software["nccl-tests"] = match[1]
         if match := _VERSION.search(line):
-            results.software["nccl"] = match[2] or nccl_version(int(match[1]))
+            results.software["nccl"] = match[2] or _version(int(match[1]))
         before, mark, header = raw.partition("#")
-        if mark and (collective := _COLLECTIVE.match(mark + header)):
-            check_collective(where, collective[1])
         if mark:
+            if (starts := _COLLECTIVE.match(mark + header)) and not starts[1].startswith(_OURS):
+                raise BadInput(f"{where}: measures {starts[1]!r:.60}; expected all_reduce_perf")
             log.header(before, mark + header)
         row = _ROW.search(line)
         if row is None and log.columns[1:2] == ["time"]:
@@ -135,7 +203,9 @@ def read(path: Path, world_size: int | None) -> NcclResults:
         if row is not None:
             results.devices |= set(log.ranks.values()) if log.rows == 0 else set()
             for time in _times(where, row[0].split(), log, world_size, results):
-                results.add(time, log.kept)
+                log.kept.event()
+                log.kept.text(f"{where}{time.kind}{time.operation}")
+                results.measured.append(time)
             log.rows += 1
         elif line and not mark:
             results.left_out["lines of other programs"] += 1
@@ -164,15 +234,19 @@ def _times(
     operation = common.get("redop", common.get("op"))
     count = common.get("count", common.get("N", ""))
     elements = int(count) if _COUNT.fullmatch(count) else None
-    check_row(where, size, elements, kind, operation, common.get("root"))
+    _check_row(where, size, elements, kind, operation, common.get("root"))
     if size == 0:
         results.left_out["all-reduces of 0 bytes"] += len(starts)
         return
     ranks = world_size or log.group_size(where)
     for i, (start, end) in enumerate(itertools.pairwise([*starts, len(names)])):
         cells = dict(zip(names[start:end], words[start:end], strict=True))
-        time, algorithm = _number(where, cells, "time"), _number(where, cells, "algbw")
-        unit_s = log.unit_s or _inferred_unit_s(where, size, time, algorithm)
+        time = _number(where, cells, "time")
+        if log.unit_s is None:
+            raise BadInput(f"{where}: no line (us) or (ms) under the header; add it to the log")
+        if time is None or time.value * log.unit_s < _SHORTEST_S:
+            found = None if time is None else time.value
+            raise BadInput(f"{where}: expected a time above 0, found {found}; remove the line")
         place = (
             places[i] if places else ("out-of-place", "in-place")[i] if len(starts) == 2 else None
         )
@@ -183,13 +257,41 @@ def _times(
             operation or "unknown",
             size,
             None if place is None else place == "in-place",
-            checked_time(where, time, unit_s),
-            unit_s,
-            algorithm,
+            time,
+            log.unit_s,
+            _number(where, cells, "algbw"),
             _number(where, cells, "busbw"),
             wrong=cells.get("#wrong", "0") not in ("N/A", "0", "0e+00"),
             nodes=log.host_count(ranks),
         )
+
+
+def _check_row(
+    where: str,
+    size_bytes: int,
+    count: int | None,
+    kind: str,
+    operation: str | None,
+    root: str | None,
+) -> None:
+    """Refuse a row whose columns say that it is no all-reduce; None: there is no such column.
+
+    Source: nccl-tests, `*RunTest` and `TimeTest`. An all-reduce has an operation, no root (−1), and
+    as many bytes as its elements; a reduce-scatter counts the elements of one rank.
+
+    Raises:
+        BadInput: it is of another collective.
+    """
+    element_bytes = 1 if kind.startswith(("f8", "fp8")) else ELEMENT_BYTES.get(kind)
+    why = ""
+    if root not in (None, "-1"):
+        why = f"it has root {root:.20}, and an all-reduce has none (-1)"
+    elif operation == "none":
+        why = "it reduces nothing (redop none)"
+    elif count is not None and element_bytes and size_bytes != count * element_bytes:
+        why = f"{size_bytes} B are not {count} elements of type {kind:.20}"
+    if why:
+        raise BadInput(f"{where}: {why}, so this is no all-reduce; expected all_reduce_perf")
 
 
 def _number(where: str, cells: Mapping[str, str], name: str) -> RoundedNumber | None:
@@ -201,15 +303,7 @@ def _number(where: str, cells: Mapping[str, str], name: str) -> RoundedNumber | 
     return number
 
 
-def _inferred_unit_s(
-    where: str, size: int, time: RoundedNumber | None, algorithm_GBps: RoundedNumber | None
-) -> float:
-    """Return the unit in which size / time is the printed bandwidth; first releases print ms."""
-    if time and algorithm_GBps and algorithm_GBps.low > 0:
-        for unit_s in _UNITS_S.values():
-            if is_size_over_time(size, time, unit_s, algorithm_GBps):
-                return unit_s
-    raise BadInput(
-        f"{where}: no line (us) or (ms) under the header, and the bandwidth does not tell the "
-        "unit of the time; add that line"
-    )
+def _version(code: int) -> str:
+    """Return 2.19.3 for NCCL's 21903, 2.7.8 for 2708."""
+    major, rest = divmod(code, 10000) if code >= 10000 else divmod(code, 1000)
+    return f"{major}.{rest // 100}.{rest % 100}"

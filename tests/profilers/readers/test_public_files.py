@@ -20,7 +20,7 @@ PUBLIC = Path(__file__).parent / "public"
 def test_a_list_of_ranks_cut_at_100_of_1024() -> None:
     """Bus / algorithm bandwidth is 1.998 throughout; 100 ranks have 1.98."""
     file = PUBLIC / "nccl-ranks-cut.log"
-    with pytest.raises(BadInput, match=r"100 ranks has 1\.9800; .* --world-size 1024$"):
+    with pytest.raises(BadInput, match=r"100 ranks has 1\.980000; .* --world-size$"):
         imported("nccl-tests", file)
     rows = only("nccl-tests", file, ReaderOptions(world_size=1024)).tables["allreduce"]
     assert rows.height == 10
@@ -40,7 +40,9 @@ def test_ranks_without_a_bus_id_and_rows_without_a_type() -> None:
 
 @pytest.mark.parametrize("options", [ReaderOptions(), ReaderOptions(world_size=8)])
 def test_a_ratio_that_no_number_of_ranks_gives(options: ReaderOptions) -> None:
-    with pytest.raises(BadInput, match=r"line 10: .* is 3\.2349, which no number of ranks gives"):
+    with pytest.raises(
+        BadInput, match=r"line 10: .* is 3\.2349\d\d, .* no number of ranks gives that"
+    ):
         imported("nccl-tests", PUBLIC / "nccl-one-rank-listed-busbw-3x.log", options)
 
 
