@@ -20,13 +20,21 @@ from profilers.clusters.base import Node
 from profilers.clusters.fleet import Launch, Machine
 from profilers.clusters.node_types import gpus
 from profilers.clusters.ssh import SshCluster
+from profilers.nodes.notices import watch_for_notice
 from profilers.renting import aws, reaper
 from profilers.renting.access import Access, close_accesses, open_access
 from profilers.renting.aws import Ec2
 from profilers.renting.book import Book, LaunchIntent
 from profilers.renting.cap import BOOT_HOURS, hours_for, required_allowance
-from profilers.renting.provider import InstanceStatus, Provider, watch_for_notice
-from profilers.renting.renter import END_S, LaunchPlace, Renter, hourly_usd, launch_places
+from profilers.renting.renter import (
+    END_S,
+    InstanceStatus,
+    LaunchPlace,
+    Provider,
+    Renter,
+    hourly_usd,
+    launch_places,
+)
 from profilers.steady.hostlock import host_lock
 from warehouse.records import Backend, Market, NodeGroup, ProbeFailed, Role
 

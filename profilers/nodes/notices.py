@@ -6,9 +6,12 @@ it as JSON, and ends.
 
 import json
 import os
+import subprocess
 import sys
+import threading
 import time
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 EC2_METADATA = "http://169.254.169.254"
@@ -18,6 +21,7 @@ EVERY_S = 5.0
 """As often as EC2's user guide recommends to ask."""
 _TIMEOUT_S = 2.0
 _TOKEN_LIFE_S = 300
+_NOTICE_CHARACTERS = 1000
 
 
 def poll(address: str) -> dict[str, str] | None:
@@ -59,6 +63,26 @@ def main() -> None:
         time.sleep(EVERY_S)
     sys.stdout.write(json.dumps(notice) + "\n")
     sys.stdout.flush()
+
+
+def watch_for_notice(process: "subprocess.Popen[str]", told: Callable[[str], None]) -> None:
+    """Tell of the notice that a program prints once it does.
+
+    Args:
+        process: the program on the node; nothing is told if it ends without a word.
+        told: is given the action and its time, in words.
+    """
+
+    def wait() -> None:
+        assert process.stdout is not None
+        try:
+            notice = json.loads(process.stdout.readline(_NOTICE_CHARACTERS))
+            words = f"{notice['action']!s:.20} at {notice['time']!s:.40}"
+        except (ValueError, KeyError, TypeError, OSError):
+            return
+        told(words)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""EC2 as a provider of machines (`profilers.renting.provider`): one region of it.
+"""EC2 as a provider of machines (`profilers.renting.renter.Provider`): one region of it.
 
 A launch is asked for once, with its client token: whoever asks again does so by the same token.
 Everything else is asked for as often as botocore thinks right. What EC2 is asked, in
@@ -20,7 +20,7 @@ from profilers.clusters.fleet import Launch
 from profilers.prices.aws import client, list_pages
 from profilers.renting.access import HOME_TAG, TAG, Ec2Access, filters
 from profilers.renting.book import LaunchIntent
-from profilers.renting.provider import InstanceState, InstanceStatus, NoCapacity, OutcomeUnknown
+from profilers.renting.renter import InstanceState, InstanceStatus, NoCapacity, OutcomeUnknown
 from warehouse.records import ProbeFailed
 
 UNTIL_TAG = "stepcast:until"

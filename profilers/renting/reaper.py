@@ -12,8 +12,7 @@ from profilers.renting.book import (
     Book,
     LaunchIntent,
 )
-from profilers.renting.provider import Provider
-from profilers.renting.renter import END_S, Renter
+from profilers.renting.renter import END_S, Provider, Renter
 from warehouse.records import ProbeFailed
 
 BEFORE_S = 30.0

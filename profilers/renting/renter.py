@@ -1,11 +1,12 @@
-"""Renting within a cap: no launch is forgotten, and an end is insisted on."""
+"""Renting within a cap, from a provider: no launch is forgotten, and an end is insisted on."""
 
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
+from typing import Literal, Protocol
 
 from profilers import clock
 from profilers.clusters.fleet import Launch
@@ -21,7 +22,6 @@ from profilers.renting.book import (
     LaunchResult,
 )
 from profilers.renting.cap import Allowance, Bill, BudgetExceeded, bill, hours_within, life_s
-from profilers.renting.provider import InstanceStatus, NoCapacity, OutcomeUnknown, Provider
 from warehouse.records import BadInput, Market, ProbeFailed
 
 FIRST_PAUSE_S, MOST_PAUSE_S = 1.0, 20.0
@@ -33,6 +33,77 @@ _TOKEN_BYTES = 16
 _ATTEMPTS = 4
 END_S = 180.0
 """How long instances are asked to end, again and again, before their ids are told and left."""
+
+
+InstanceState = Literal["pending", "running", "ending", "ended"]
+
+
+class NoCapacity(ProbeFailed):
+    """The provider has no such machine there now; it may have one elsewhere."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class OutcomeUnknown(ProbeFailed):
+    """The provider did not answer; nobody knows whether it did what was asked."""
+
+
+@dataclass(frozen=True)
+class InstanceStatus:
+    """An instance as its provider tells it.
+
+    Attributes:
+        id: its name there.
+        state: what it does; ending and ended ones cost nothing any more.
+        seconds: that are paid, by the provider's clock, which may round them up, not down;
+            infinite where it does not say.
+        private: address by which others reach it; none before it runs.
+        public: the same from outside.
+    """
+
+    id: str
+    state: InstanceState
+    seconds: float = 0.0
+    private: str | None = None
+    public: str | None = None
+
+
+class Provider(Protocol):
+    """Machines for money."""
+
+    def launch(self, intent: LaunchIntent, owner_token: str) -> Sequence[str]:
+        """Launch what an intent says; return the ids. The same token launches once.
+
+        Raises:
+            NoCapacity: there is none.
+            ProbeFailed: it is refused for another reason.
+            Unsure: there was no answer.
+        """
+
+    def find(self, token: str) -> Sequence[str]:
+        """Return the ids that a client token launched, whatever their state.
+
+        For a while after a launch there may be too few.
+
+        Raises:
+            ProbeFailed: there was no answer.
+        """
+
+    def seen(self, ids: Collection[str]) -> Mapping[str, InstanceStatus]:
+        """Return the instances of these ids that the provider knows.
+
+        Raises:
+            ProbeFailed: there was no answer.
+        """
+
+    def terminate(self, ids: Collection[str]) -> None:
+        """Ask the provider to end instances; one that has ended is fine.
+
+        Raises:
+            ProbeFailed: there was no answer, or it refuses.
+        """
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from profilers.clusters import owner
 from profilers.clusters.fleet import Launch
 from profilers.renting import aws
 from profilers.renting.book import Book, LaunchIntent
-from profilers.renting.provider import InstanceStatus, NoCapacity
+from profilers.renting.renter import InstanceStatus, NoCapacity
 from profilers.steady.hostlock import holder
 from warehouse.records import ProbeFailed
 

@@ -14,7 +14,7 @@ from profilers.clusters.fleet import Launch, Volume
 from profilers.renting import aws
 from profilers.renting.aws import Ec2, answered_at, launch
 from profilers.renting.book import LaunchIntent
-from profilers.renting.provider import NoCapacity, OutcomeUnknown
+from profilers.renting.renter import NoCapacity, OutcomeUnknown
 from warehouse.records import ProbeFailed
 
 AT = datetime(2026, 11, 26, 12, tzinfo=UTC)

@@ -7,7 +7,7 @@ import pytest
 from profilers.clusters import ec2
 from profilers.clusters.ec2 import Boot, wait_until_running
 from profilers.renting import aws
-from profilers.renting.provider import InstanceStatus
+from profilers.renting.renter import InstanceStatus
 from tests.profilers.clusters.made_up import World
 from tests.profilers.renting.intents import intent
 from warehouse.records import ProbeFailed

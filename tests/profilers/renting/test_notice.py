@@ -8,8 +8,7 @@ import threading
 import pytest
 
 from profilers.clusters.base import SOURCE
-from profilers.nodes.notices import VARIABLE
-from profilers.renting.provider import watch_for_notice
+from profilers.nodes.notices import VARIABLE, watch_for_notice
 from tests.pipelines.runtime.metadata_service import TERMINATE, metadata_service
 
 

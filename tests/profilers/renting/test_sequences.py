@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from profilers.renting.book import UNANSWERED, LaunchRefusal
 from profilers.renting.cap import bill, worst_usd
-from profilers.renting.provider import OutcomeUnknown
-from profilers.renting.renter import Renter
+from profilers.renting.renter import OutcomeUnknown, Renter
 from tests.profilers.renting.world import ACCOUNT, FAULTS, PLACES, Killed, World
 from warehouse.records import BadInput, ProbeFailed, StepcastError
 

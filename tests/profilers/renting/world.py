@@ -11,8 +11,14 @@ from pathlib import Path
 
 from profilers.renting.book import FILE, Book, Entries, Entry, LaunchIntent
 from profilers.renting.cap import bill
-from profilers.renting.provider import InstanceState, InstanceStatus, NoCapacity, OutcomeUnknown
-from profilers.renting.renter import LaunchPlace, Renter
+from profilers.renting.renter import (
+    InstanceState,
+    InstanceStatus,
+    LaunchPlace,
+    NoCapacity,
+    OutcomeUnknown,
+    Renter,
+)
 from warehouse.records import ProbeFailed
 
 PLACES = (
