@@ -14,15 +14,16 @@ from dagster import (
     in_process_executor,
 )
 
-from assets.forecasts import (
+from assets.resources import RoundsResource, WarehouseResource
+from assets.study_assets import (
     fit_asset,
+    measured_asset,
     prediction_asset,
+    profile_asset,
     report_asset,
     table_asset,
+    timelines_asset,
 )
-from assets.measurements import measured_asset, profile_asset
-from assets.resources import RoundsResource, WarehouseResource
-from assets.simulations import simulations
 from assets.study_lineage import StudyLineage, read_lineage
 from forecasting import sanity
 from forecasting.results import forecasts, unjudged_labels
@@ -176,7 +177,7 @@ def definitions_of(path: Path, backend: Backend = "emulated") -> Definitions:
         *(profile_asset(of, probe) for probe in of.profiling),
         *(fit_asset(of, system) for system in of.systems),
         *(prediction_asset(of, system) for system in of.systems),
-        *simulations(of),
+        *([timelines_asset(of)] if ASYNC_SGD in of.rests else []),
         *(measured_asset(of, probe, predicted) for probe in of.measuring),
         *((table_asset(of), report_asset(of)) if of.study.test else ()),
     ]

@@ -25,9 +25,9 @@ from dagster import (
 )
 from pydantic import PrivateAttr
 
-from assets.measurements import POOL, load, profile_rows, table_of
 from assets.metadata import OWNERS, of_frame, of_rows, of_table
 from assets.resources import PRIORITY_TAG, WarehouseResource, locked_run
+from assets.study_assets import POOL, load, profile_rows, table_of
 from fleet.history import drifted_at, runs
 from fleet.members import WATCH, Member, member_of, now, read_members
 from fleet.readings import in_words

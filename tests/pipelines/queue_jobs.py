@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dagster import Definitions, OpExecutionContext, in_process_executor, job, op
 
-from assets.measurements import POOL
+from assets.study_assets import POOL
 
 FOLDER = "QUEUE_FOLDER"
 """Names the folder of a test, with a pipe that each measuring run reads once."""
