@@ -2,17 +2,15 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any, Generic, TypeVar
 
 import polars as pl
 
-from profilers.probe import PlannedRun, RequestedScenarios, Session, Settings
+from profilers.probe import PlannedRun, RequestedScenarios, Session, plan_scenario
 from profilers.scenarios import single_worker_scenarios
 from profilers.steady.host import Patience
-from profilers.tables import sample_table
+from profilers.tables import operation_time, sample_table
 from warehouse.records import Purpose, Scenario
-from warehouse.requirements import Subject
 
 WARM_UP_STEPS = 5
 PIECE_STEPS = 10
@@ -81,7 +79,7 @@ def time_steps(
         [step for piece in pieces for step in piece.value[0]],
         [piece.value[1] for piece in pieces],
         [step for piece in held for step in piece.value],
-        fmean([*(piece.stolen for piece in pieces), *(piece.stolen for piece in held)]),
+        patience.stolen,
     )
 
 
@@ -131,57 +129,24 @@ def operation_tables(
     }
 
 
-def operation_time(pieces: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Return table operation_time of the steps of all pieces.
+def operation_runs(
+    probe: str, expected_s: Callable[[Any, Scenario], float]
+) -> Callable[[RequestedScenarios, Any], Iterator[PlannedRun]]:
+    """Return the `needs` of a probe of one worker of each type, of train scenarios.
 
-    An operation that runs several times in a step counts with their sum.
-
-    Args:
-        pieces: operation, step (numbered in each piece by itself) and us, a row per execution.
-    """
-    sums = pl.concat(
-        piece.group_by("operation", "step").agg(pl.col("us").sum()) for piece in pieces
-    )
-    us = pl.col("us")
-    return (
-        sums.group_by("operation")
-        .agg(
-            pl.len().cast(pl.Int32).alias("steps"),
-            us.mean().alias("mean_us"),
-            us.median().alias("median_us"),
-            us.std().fill_null(0.0).alias("sd_us"),
-            us.min().cast(pl.Float64).alias("min_us"),
-            us.quantile(0.95, "linear").alias("p95_us"),
-        )
-        .sort("operation")
-    )
-
-
-def plan_operation_runs(
-    probe: str,
-    requested: RequestedScenarios,
-    settings: Settings,
-    expected_s: Callable[[Scenario], float],
-    *,
-    test: bool,
-) -> Iterator[PlannedRun]:
-    """Yield one worker of each type of train scenarios and, with `test`, of test scenarios.
-
-    What both have in common fits may see. `expected_s` is what steps of each are expected to take.
+    Where its settings say `test`, test scenarios too. What both have in common fits may see.
+    `expected_s` is what steps of each are expected to take, with these settings.
     """
 
     def of_each_type(scenarios: Sequence[Scenario], purpose: Purpose) -> dict[Scenario, Purpose]:
         alone = (each for scenario in scenarios for each in single_worker_scenarios(scenario))
         return dict.fromkeys(alone, purpose)
 
-    hidden = of_each_type(requested.test if test else (), "measurement")
-    for scenario, purpose in (hidden | of_each_type(requested.train, "profile")).items():
-        yield PlannedRun(
-            Subject(probe, scenario, scenario.link_mbps),
-            purpose,
-            f"profile {scenario.label}",
-            scenario.nodes,
-            settings,
-            expected_s=expected_s(scenario),
-            of_train=purpose == "profile",
-        )
+    def needs(requested: RequestedScenarios, settings: Any) -> Iterator[PlannedRun]:
+        run_settings = settings.model_dump(exclude={"test"})
+        hidden = of_each_type(requested.test if settings.test else (), "measurement")
+        for scenario, purpose in (hidden | of_each_type(requested.train, "profile")).items():
+            steps_s, of_train = expected_s(settings, scenario), purpose == "profile"
+            yield plan_scenario(probe, scenario, run_settings, steps_s, purpose, of_train=of_train)
+
+    return needs

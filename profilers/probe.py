@@ -28,30 +28,20 @@ STEP_S = 0.5
 """First guesses of what programs and steps take; what a study really takes corrects them."""
 
 
-@dataclass(frozen=True)
-class RunContext:
-    """Why a probe runs: for which study, in which round, and whether predictors may see it.
-
-    Raw artefacts are written to `scratch`; whoever made that folder lands and removes them.
-    """
-
-    study: str
-    repeat: int
-    purpose: Purpose
-    scratch: Path
-
-
 @dataclass
 class Session:
-    """Where a probe measures: nodes that are up, a folder, and who is told what runs now.
+    """Where a probe measures, for which study and round, and who is told what runs now.
 
-    The host lock is held meanwhile. A run starts at `started_at`: when the one before it was
-    finished, or when a probe says that it begins.
+    Nodes of `cluster` are up. Raw artefacts are written to `scratch`; whoever made that folder
+    lands and removes them. The host lock is held meanwhile. A run starts at `started_at`: when the
+    one before it was finished, or when a probe says that it begins.
     """
 
     cluster: Cluster
     scratch: Path
     say: Say
+    study: str
+    repeat: int
     started_at: datetime = field(default_factory=clock.now)
 
     def begin(self, text: str) -> None:
@@ -230,7 +220,7 @@ def one_by_one(
 
 
 def measure_planned_runs(
-    probe: Probe, cluster: Cluster, needs: Sequence[PlannedRun], context: RunContext, say: Say
+    probe: Probe, session: Session, needs: Sequence[PlannedRun]
 ) -> Iterator[tuple[PlannedRun, ProbeResult]]:
     """Measure needs of one start, and yield each with its result as soon as it is there.
 
@@ -238,32 +228,28 @@ def measure_planned_runs(
     stderr and has no rows, for each need that was not measured.
     """
     remaining = list(needs)
-    with host_lock(say):
-        session = Session(cluster, context.scratch, say)
+    with host_lock(session.say):
+        session.started_at = clock.now()
         try:
             for measured in probe.run(session, needs):
-                run = _finished_run(session, remaining[0], context, measured.config)
+                run = _finished_run(session, remaining[0], measured.config)
                 scenario = remaining[0].subject.scenario
                 result = ProbeResult(run, scenario, measured.tables, measured.artefacts)
                 yield remaining.pop(0), result
                 session.started_at = clock.now()
         except ProbeFailed as error:
-            why = f"{lost} ({error})" if (lost := cluster.lost()) else str(error)
+            why = f"{lost} ({error})" if (lost := session.cluster.lost()) else str(error)
             for need in remaining:
-                run = _finished_run(session, need, context, {}, error=why)
+                run = _finished_run(session, need, {}, error=why)
                 artefacts = {}
                 if error.detail:
-                    artefacts["stderr.txt"] = context.scratch / f"{run.run_id}.stderr.txt"
+                    artefacts["stderr.txt"] = session.scratch / f"{run.run_id}.stderr.txt"
                     artefacts["stderr.txt"].write_text(error.detail)
                 yield need, ProbeResult(run, need.subject.scenario, {}, artefacts)
 
 
 def _finished_run(
-    session: Session,
-    need: PlannedRun,
-    context: RunContext,
-    config: Mapping[str, Setting],
-    error: str | None = None,
+    session: Session, need: PlannedRun, config: Mapping[str, Setting], error: str | None = None
 ) -> Run:
     """Describe a run that ends now; with an `error` it is a failed one.
 
@@ -288,9 +274,9 @@ def _finished_run(
     return Run(
         run_id=f"{started_at:%Y%m%dT%H%M%S}-{need.probe}-{uuid.uuid4().hex[:8]}",
         probe=need.probe,
-        purpose=context.purpose,
-        study=context.study,
-        repeat=context.repeat,
+        purpose=need.purpose,
+        study=session.study,
+        repeat=session.repeat,
         scenario_id=scenario.scenario_id if scenario else None,
         backend=cluster.backend,
         status="failed" if error else "ok",
@@ -305,38 +291,55 @@ def _finished_run(
     )
 
 
-# Needs of probes that measure whole scenarios: all nodes train.
-
-
-def plan_scenario_runs(
+def plan_scenario(
     probe: str,
-    requested: RequestedScenarios,
+    scenario: Scenario,
     settings: Settings,
-    expected_s: Callable[[Scenario], float],
+    expected_s: float,
+    purpose: Purpose = "profile",
+    *,
+    verb: str = "profile",
+    **more: Any,
+) -> PlannedRun:
+    """Return a run about a scenario, on its own nodes unless `more` fields say otherwise."""
+    subject, title = Subject(probe, scenario, scenario.link_mbps), f"{verb} {scenario.label}"
+    fields = {"nodes": scenario.nodes, **more}
+    return PlannedRun(subject, purpose, title, settings=settings, expected_s=expected_s, **fields)
+
+
+def scenario_runs(
+    probe: str,
+    expected_s: Callable[[Any, Scenario], float],
     start: Callable[[Scenario], Hashable],
     nodes: Callable[[Scenario], tuple[NodeGroup, ...]] = lambda scenario: scenario.nodes,
-) -> Iterator[PlannedRun]:
-    """Yield scenarios for fits to see, own and train ones, then test ones to judge forecasts by.
+) -> Callable[[RequestedScenarios, Any], Iterator[PlannedRun]]:
+    """Return the `needs` of a probe that measures whole scenarios: all nodes train.
+
+    They are scenarios for fits to see, own and train ones, then test ones to judge forecasts by.
 
     Args:
         probe: its name.
-        requested: what a study asks of it.
-        settings: of each run.
-        expected_s: of a run of a scenario, beside the start of programs.
+        expected_s: with these settings, of a run of a scenario, beside the start of programs.
         start: what scenarios share that one start of programs can measure.
         nodes: those that measure a scenario.
     """
-    shown = dict.fromkeys((*requested.train, *requested.own))
-    purposes: list[tuple[Scenario, Purpose]] = [(scenario, "profile") for scenario in shown]
-    purposes += [(scenario, "measurement") for scenario in dict.fromkeys(requested.test)]
-    for scenario, purpose in purposes:
-        yield PlannedRun(
-            Subject(probe, scenario, scenario.link_mbps),
-            purpose,
-            f"measure {scenario.label}",
-            nodes(scenario),
-            settings,
-            expected_s=expected_s(scenario),
-            start=start(scenario),
-            of_train=purpose == "profile" and scenario in requested.train,
-        )
+
+    def needs(requested: RequestedScenarios, settings: Record) -> Iterator[PlannedRun]:
+        purposes: list[tuple[Purpose, Iterable[Scenario]]] = [
+            ("profile", dict.fromkeys((*requested.train, *requested.own))),
+            ("measurement", dict.fromkeys(requested.test)),
+        ]
+        for purpose, scenario in ((each, one) for each, some in purposes for one in some):
+            yield plan_scenario(
+                probe,
+                scenario,
+                settings.model_dump(),
+                expected_s(settings, scenario),
+                purpose,
+                verb="measure",
+                nodes=nodes(scenario),
+                start=start(scenario),
+                of_train=purpose == "profile" and scenario in requested.train,
+            )
+
+    return needs

@@ -49,6 +49,13 @@ def take_turns(groups: Sequence[NodeGroup], workers: int) -> tuple[NodeGroup, ..
     return (*worker_groups, *(group for group in groups if group.role != "worker"))
 
 
+def of_batch(scenario: Scenario, batch_size: int) -> Scenario:
+    """Return a scenario whose devices all have the same batch."""
+    load = scenario.workload.model_copy(update={"batch_size": batch_size})
+    nodes = tuple(node.model_copy(update={"batch_size": None}) for node in scenario.nodes)
+    return scenario.model_copy(update={"workload": load, "nodes": nodes})
+
+
 def largest(scenarios: Iterable[Scenario]) -> Scenario:
     """Return the scenario with the most workers, of these with the most nodes, the last of equals.
 

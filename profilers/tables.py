@@ -57,3 +57,29 @@ def traced_step_table(traced: Sequence[StepTime], untraced: Sequence[StepTime]) 
         for is_traced, times in ((True, traced), (False, untraced))
         for number, time in enumerate(times)
     )
+
+
+def operation_time(pieces: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Return table operation_time of the steps of all pieces.
+
+    An operation that runs several times in a step counts with their sum.
+
+    Args:
+        pieces: operation, step (numbered in each piece by itself) and us, a row per execution.
+    """
+    sums = pl.concat(
+        piece.group_by("operation", "step").agg(pl.col("us").sum()) for piece in pieces
+    )
+    us = pl.col("us")
+    return (
+        sums.group_by("operation")
+        .agg(
+            pl.len().cast(pl.Int32).alias("steps"),
+            us.mean().alias("mean_us"),
+            us.median().alias("median_us"),
+            us.std().fill_null(0.0).alias("sd_us"),
+            us.min().cast(pl.Float64).alias("min_us"),
+            us.quantile(0.95, "linear").alias("p95_us"),
+        )
+        .sort("operation")
+    )

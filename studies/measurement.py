@@ -6,7 +6,7 @@ from pathlib import Path
 
 from profilers.clusters import open_cluster
 from profilers.clusters.fleet import RENTED
-from profilers.probe import RunContext, measure_planned_runs
+from profilers.probe import Session, measure_planned_runs
 from profilers.probes import PROBES
 from profilers.steady.hostlock import host_lock
 from studies.messages import Progress
@@ -87,11 +87,10 @@ def _run(
             may_take(seconds)
             cluster = open_cluster(round_.backend, nodes_of(start), start[0].subject.link_mbps)
             cluster.expected_s = seconds
-            with _context(round_, purpose, landing) as context, cluster:
+            with _scratch(landing) as scratch, cluster:
+                session = Session(cluster, scratch, progress.say, round_.study.name, round_.repeat)
                 # Land each before the next is measured: a kill loses only what is under way.
-                for need, result in measure_planned_runs(
-                    PROBES[probe], cluster, start, context, progress.say
-                ):
+                for need, result in measure_planned_runs(PROBES[probe], session, start):
                     record = with_settings(result.run, need.settings)
                     land(landing, record, result.scenario, result.tables, result.artefacts)
                     landed.append(record)
@@ -102,12 +101,12 @@ def _run(
 
 
 @contextmanager
-def _context(round_: Round, purpose: Purpose, landing: Path) -> Iterator[RunContext]:
-    """Give a probe its context; its scratch folder is removed, or swept after a kill."""
+def _scratch(landing: Path) -> Iterator[Path]:
+    """Give a probe a folder that is removed, or swept after a kill."""
     landing.mkdir(parents=True, exist_ok=True)
     scratch = temporary(landing)
     scratch.mkdir()
     try:
-        yield RunContext(round_.study.name, round_.repeat, purpose, scratch)
+        yield scratch
     finally:
         remove(scratch)

@@ -95,15 +95,14 @@ def _run(session: Session, needs: Sequence[PlannedRun]) -> Iterator[Measured]:
         for need in needs:
             world_size = int(need.subject.config["world_size"])
             session.begin(f"probe allreduce: {world_size} ranks")
-            names, rows, stolen = ranks.first(world_size), list[pl.DataFrame](), list[float]()
+            names, rows = ranks.first(world_size), list[pl.DataFrame]()
+            patience = Patience(session.cluster.cpu_times)
             ranks.connect(names, max(settings.concurrent))
             for count, size in itertools.product(settings.concurrent, settings.sizes_bytes):
                 session.say(f"probe allreduce: {world_size} ranks, {count} × {size} B")
-                patience = Patience(session.cluster.cpu_times, POINT_PATIENCE_S)
+                patience.left_s = POINT_PATIENCE_S
                 reduce = partial(_reduce, ranks, names, size, count, settings.trials)
-                measured = patience.measure_undisturbed(reduce)
-                rows.append(measured.value)
-                stolen.append(measured.stolen)
+                rows.append(patience.measure_undisturbed(reduce).value)
             yield Measured(
                 {
                     "allreduce": pl.concat(rows),
@@ -115,7 +114,7 @@ def _run(session: Session, needs: Sequence[PlannedRun]) -> Iterator[Measured]:
                     "devices_per_node": each,
                     "trials": settings.trials,
                     "warm_ups": WARM_UPS,
-                    "stolen_cpu_fraction": round(fmean(stolen), 4),
+                    "stolen_cpu_fraction": round(patience.stolen, 4),
                     "worker": subject.config["worker"],
                 },
             )

@@ -15,7 +15,6 @@ from functools import partial
 from itertools import pairwise
 from math import sqrt
 from pathlib import Path
-from statistics import fmean
 
 import numpy as np
 import polars as pl
@@ -199,7 +198,6 @@ def _measure(session: Session, need: PlannedRun) -> Measured:
     counts = [count for count in settings.flows if count > 1]
     scenario = _scenario(cluster)
     patience = Patience(cluster.cpu_times)
-    stolen: list[float] = []
     files: list[Path] = []
     with AsyncJob(cluster, scenario, session.say) as job:
         for trial in range(settings.trials):
@@ -207,7 +205,7 @@ def _measure(session: Session, need: PlannedRun) -> Measured:
                 session.say(f"contention: {count} workers, trial {trial + 1}")
                 file = session.scratch / f"contention_{trial}_{count}.pcap"
                 trained = partial(_train, cluster, job, count, settings.seconds, file)
-                stolen.append(patience.measure_undisturbed(trained).stolen)
+                patience.measure_undisturbed(trained)
                 files.append(file)
     addresses = [worker.address for worker in job.workers]
     table = shares(files, cluster.of_role("server")[0].address, addresses)
@@ -219,7 +217,7 @@ def _measure(session: Session, need: PlannedRun) -> Measured:
         "seconds": settings.seconds,
         "trials": settings.trials,
         "network": f"{NETWORK} {scenario.workload.image_size}px",
-        "stolen_cpu_fraction": round(fmean(stolen), 4),
+        "stolen_cpu_fraction": round(patience.stolen, 4),
     }
     return Measured({"contention": table}, config)
 

@@ -9,7 +9,6 @@ import json
 import subprocess
 from collections.abc import Iterator, Sequence
 from functools import partial
-from statistics import fmean
 from typing import Any
 
 import polars as pl
@@ -53,18 +52,16 @@ def _measure(session: Session, need: PlannedRun) -> Measured:
     patience = Patience(cluster.cpu_times)
     rows: list[dict[str, Any]] = []
     reports: list[Any] = []
-    stolen: list[float] = []
     trials = range(settings.trials)
     for trial, direction, count in itertools.product(trials, DIRECTIONS, settings.flows):
         session.say(f"probe links: {direction}, {count} flow(s), trial {trial + 1}")
         trial_of = partial(simultaneous, cluster, workers[:count], direction, settings.seconds)
-        measured = patience.measure_undisturbed(trial_of)
-        reports += measured.value
-        stolen.append(measured.stolen)
+        flows = patience.measure_undisturbed(trial_of).value
+        reports += flows
         key = {"direction": direction, "flows": count, "trial": trial}
-        rows += [{**key, "flow": i, **received_goodput(r)} for i, r in enumerate(measured.value)]
+        rows += [{**key, "flow": i, **received_goodput(each)} for i, each in enumerate(flows)]
     table = pl.DataFrame(rows)
-    _check_goodput(table, cluster.link_mbps, fmean(stolen))
+    _check_goodput(table, cluster.link_mbps, patience.stolen)
     artefact = session.scratch / "iperf3.json"
     artefact.write_text(json.dumps(reports))
     config: dict[str, Setting] = {
@@ -72,7 +69,7 @@ def _measure(session: Session, need: PlannedRun) -> Measured:
         "seconds": settings.seconds,
         "trials": settings.trials,
         "ramp_s": RAMP_S,
-        "stolen_cpu_fraction": round(fmean(stolen), 4),
+        "stolen_cpu_fraction": round(patience.stolen, 4),
     }
     return Measured({"link": table}, config, {artefact.name: artefact})
 

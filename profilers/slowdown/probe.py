@@ -28,6 +28,7 @@ from profilers.probe import (
     RequestedScenarios,
     Session,
     one_by_one,
+    plan_scenario,
 )
 from profilers.scenarios import is_all_reduce
 from profilers.steady.host import Patience
@@ -35,7 +36,6 @@ from profilers.tables import sample_table
 from warehouse import limits
 from warehouse.fields import Batch
 from warehouse.records import BadInput, ProbeFailed, Record, Scenario
-from warehouse.requirements import Subject
 
 BUCKET_BYTES = 25 * 2**20
 """What PyTorch's DistributedDataParallel sends at a time unless told otherwise."""
@@ -58,7 +58,7 @@ def _measure(session: Session, need: PlannedRun) -> Measured:
     """Train on every node without and with all-reduces, which go on over and over."""
     load, trials, cluster = need.scenario.workload, need.settings["trials"], session.cluster
     patience = Patience(cluster.cpu_times)
-    alone, beside, together, stolen = Times(), Times(), list[Together](), list[float]()
+    alone, beside, together = Times(), Times(), list[Together]()
     workers = cluster.of_role("worker")
     session.say(f"start {load.dnn}: {len(workers)} worker(s) load PyTorch")
     network = TrainedNetwork.of(need.scenario, wrapped=False).model_dump(mode="json")
@@ -70,26 +70,22 @@ def _measure(session: Session, need: PlannedRun) -> Measured:
         for piece in range(pieces):
             session.say(f"slowdown of {load.dnn}: {piece + 1} of {pieces}")
             several = partial(_train, ranks, load.batch_size, WARM_UPS + count)
-            trained = patience.measure_undisturbed(several)
-            at_once = patience.measure_undisturbed(
-                partial(_train_at_once, ranks, load.batch_size, count)
-            )
-            reduced = patience.measure_undisturbed(partial(_reduce, ranks, WARM_UPS + count))
-            both = patience.measure_undisturbed(
-                partial(_overlap, ranks, load.batch_size, WARM_UPS + count)
-            )
-            alone.steps.extend(step for steps in trained.value for step in steps[WARM_UPS:])
-            together.append(at_once.value)
-            alone.reduce_s.extend(reduced.value)
-            beside.steps.extend(both.value.steps)
-            beside.reduce_s.extend(both.value.reduce_s)
-            stolen += [measured.stolen for measured in (trained, at_once, reduced, both)]
+            trained = patience.measure_undisturbed(several).value
+            alone.steps.extend(step for steps in trained for step in steps[WARM_UPS:])
+            at_once = partial(_train_at_once, ranks, load.batch_size, count)
+            together.append(patience.measure_undisturbed(at_once).value)
+            reduce = partial(_reduce, ranks, WARM_UPS + count)
+            alone.reduce_s.extend(patience.measure_undisturbed(reduce).value)
+            overlap = partial(_overlap, ranks, load.batch_size, WARM_UPS + count)
+            both = patience.measure_undisturbed(overlap).value
+            beside.steps.extend(both.steps)
+            beside.reduce_s.extend(both.reduce_s)
     config = {
         "trials": trials,
         "warm_ups": WARM_UPS,
         "size_bytes": BUCKET_BYTES,
         "library": ranks.library,
-        "stolen_cpu_fraction": round(fmean(stolen), 4),
+        "stolen_cpu_fraction": round(patience.stolen, 4),
     }
     return Measured({"sample": samples(alone, beside, together), "cluster_node": nodes}, config)
 
@@ -200,14 +196,8 @@ def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[Planne
         )
         if workers < 2:
             raise BadInput(f"{whole.label}: expected two workers or more, found {workers}")
-        yield PlannedRun(
-            Subject("slowdown", whole, whole.link_mbps),
-            "profile",
-            f"profile {whole.label}",
-            whole.nodes,
-            settings.model_dump(include={"trials"}),
-            expected_s=4 * settings.trials * STEP_S,
-        )
+        run_settings = settings.model_dump(include={"trials"})
+        yield plan_scenario("slowdown", whole, run_settings, 4 * settings.trials * STEP_S)
 
 
 PROBE = Probe(

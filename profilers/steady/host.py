@@ -7,11 +7,12 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
+from statistics import fmean
 from typing import Generic, NamedTuple, TypeVar
 
 from warehouse.records import content_hash
@@ -166,6 +167,12 @@ class Patience:
 
     cpu_times: Callable[[], CpuTimes]
     left_s: float = PATIENCE_S
+    _stolen: list[float] = field(default_factory=list)
+
+    @property
+    def stolen(self) -> float:
+        """The mean of what was stolen of all that was measured."""
+        return fmean(self._stolen)
 
     def measure_undisturbed(self, measure: Callable[[], T]) -> MeasuredValue[T]:
         """Measure until it was quiet or patience ends; return the least disturbed attempt."""
@@ -175,7 +182,9 @@ class Patience:
             value = measure()
             attempts.append(MeasuredValue(value, *self.cpu_times().fractions_since(before)))
             if not attempts[-1].disturbed or self.left_s <= 0:
-                return min(attempts, key=lambda attempt: attempt.stolen)
+                least = min(attempts, key=lambda attempt: attempt.stolen)
+                self._stolen.append(least.stolen)
+                return least
             self.left_s -= time.monotonic() - started_s
 
     def pieces(self, measure: Callable[[int], T], steps: int, size: int) -> list[MeasuredValue[T]]:

@@ -8,7 +8,6 @@ megabytes.
 """
 
 import shutil
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import polars as pl
@@ -17,8 +16,8 @@ from pydantic import Field
 from profilers.nodes.tf_jobs import StepTime, SyncJob, mean_s
 from profilers.operation_profile import (
     WARM_UP_STEPS,
+    operation_runs,
     operation_tables,
-    plan_operation_runs,
     time_steps,
 )
 from profilers.probe import (
@@ -26,7 +25,6 @@ from profilers.probe import (
     Measured,
     PlannedRun,
     Probe,
-    RequestedScenarios,
     Session,
     one_by_one,
 )
@@ -34,7 +32,7 @@ from profilers.readers import run_metadata
 from profilers.scenarios import is_all_reduce
 from profilers.tables import traced_step_table
 from warehouse import limits
-from warehouse.records import Record
+from warehouse.records import Record, Scenario
 
 
 class _Trace(NamedTuple):
@@ -114,12 +112,8 @@ class Settings(Record):
     test: bool = False
 
 
-def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
-    run_settings = settings.model_dump(exclude={"test"})
-    steps_s = (settings.traced_steps + settings.untraced_steps) * STEP_S
-    return plan_operation_runs(
-        "tf_operations", requested, run_settings, lambda _: steps_s, test=settings.test
-    )
+def _expected_s(settings: Settings, _: Scenario) -> float:
+    return (settings.traced_steps + settings.untraced_steps) * STEP_S
 
 
 PROBE = Probe(
@@ -136,7 +130,7 @@ PROBE = Probe(
         "sample",
     ),
     settings=Settings,
-    needs=_needs,
+    needs=operation_runs("tf_operations", _expected_s),
     run=one_by_one(_measure),
     concerns=lambda scenario: is_all_reduce(scenario, "tensorflow"),
 )

@@ -14,7 +14,7 @@ from profilers.probe import (
     Probe,
     RequestedScenarios,
     Session,
-    plan_scenario_runs,
+    scenario_runs,
 )
 from profilers.scenarios import is_all_reduce, largest, same_start
 from profilers.steady.host import MeasuredValue, Patience
@@ -106,11 +106,6 @@ def _step_rows(parts: Sequence[Replicas]) -> Iterator[StepRow]:
         first += len(replicas[0])
 
 
-def _needs(requested: RequestedScenarios, settings: Windows) -> Iterator[PlannedRun]:
-    run_settings, expected_s = settings.model_dump(), settings.expected_s
-    return plan_scenario_runs("tf_sync", requested, run_settings, lambda _: expected_s, same_start)
-
-
 def _check(requested: RequestedScenarios, needs: Sequence[PlannedRun], backend: Backend) -> None:
     for scenario in (need.scenario for need in needs):
         if (each := scenario.strategy.devices_per_node) > 1:
@@ -125,7 +120,7 @@ PROBE = Probe(
     kind="tensorflow",
     tables=("sample", "step", "cluster_node"),
     settings=Windows,
-    needs=_needs,
+    needs=scenario_runs("tf_sync", lambda windows, _: windows.expected_s, same_start),
     run=_run,
     concerns=lambda scenario: is_all_reduce(scenario, "tensorflow"),
     metric=STEP_TIME,

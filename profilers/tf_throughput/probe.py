@@ -16,9 +16,8 @@ from profilers.probe import (
     Measured,
     PlannedRun,
     Probe,
-    RequestedScenarios,
     Session,
-    plan_scenario_runs,
+    scenario_runs,
 )
 from profilers.scenarios import is_async, largest, same_start
 from profilers.steady.host import MOST_STOLEN, CpuTimes, MeasuredValue
@@ -183,20 +182,13 @@ def _nodes(scenario: Scenario) -> tuple[NodeGroup, ...]:
     return (*scenario.nodes, node_group("neighbour", server.node_type, 1))
 
 
-def _needs(requested: RequestedScenarios, settings: Windows) -> Iterator[PlannedRun]:
-    run_settings, expected_s = settings.model_dump(), settings.expected_s
-    return plan_scenario_runs(
-        "tf_throughput", requested, run_settings, lambda _: expected_s, same_start, _nodes
-    )
-
-
 PROBE = Probe(
     name="tf_throughput",
     what="Steps per second of workers that train together with parameter servers.",
     kind="tensorflow",
     tables=("sample", "step"),
     settings=Windows,
-    needs=_needs,
+    needs=scenario_runs("tf_throughput", lambda windows, _: windows.expected_s, same_start, _nodes),
     run=_run,
     concerns=is_async,
     metric=THROUGHPUT,

@@ -26,6 +26,7 @@ from profilers.probe import (
     RequestedScenarios,
     Session,
     one_by_one,
+    plan_scenario,
 )
 from profilers.readers import run_metadata
 from profilers.scenarios import is_async
@@ -33,7 +34,6 @@ from profilers.steady.host import Patience
 from profilers.tables import sample_table, traced_step_table
 from warehouse import limits
 from warehouse.records import Backend, Record, Role
-from warehouse.requirements import Subject
 
 WARM_UP_STEPS = 5
 PIECE_STEPS = 10
@@ -72,13 +72,12 @@ def _measure(session: Session, need: PlannedRun) -> Measured:
         trace = run_metadata.read(files, [time.start_us for time in traced])
         artefact = _archive(files, session.scratch)
     pieces = [piece.value for piece in before + after]
-    stolen = [piece.stolen for piece in before + after] + [piece.stolen for piece in traces]
     untraced = [time for times, _ in pieces for time in times]
     samples = [
         ("step_time_s", "s", mean_s(untraced)),
         ("traced_step_time_s", "s", mean_s(traced)),
         ("client_gap_s", "s", _client_gap_s(trace.timing, untraced)),
-        ("stolen_cpu_fraction", "1", fmean(stolen)),
+        ("stolen_cpu_fraction", "1", patience.stolen),
         *(
             (f"{role}_cpu_s_per_step", "s", sum(cpu_s[role] for _, cpu_s in pieces) / asked)
             for role in pieces[0][1]
@@ -143,14 +142,8 @@ class Settings(Record):
 def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     """Yield one trace for all scenarios that share it."""
     for scenario in dict.fromkeys(requested.own):
-        yield PlannedRun(
-            Subject("tf_trace", scenario, scenario.link_mbps),
-            "profile",
-            f"profile {scenario.label}",
-            scenario.nodes,
-            settings.model_dump(),
-            expected_s=(settings.traced_steps + settings.untraced_steps) * STEP_S,
-        )
+        expected_s = (settings.traced_steps + settings.untraced_steps) * STEP_S
+        yield plan_scenario("tf_trace", scenario, settings.model_dump(), expected_s)
 
 
 def _check(requested: RequestedScenarios, needs: Sequence[PlannedRun], backend: Backend) -> None:

@@ -24,15 +24,15 @@ from profilers.probe import (
     RequestedScenarios,
     Session,
     one_by_one,
+    plan_scenario,
 )
-from profilers.scenarios import step_or_guess_s, trains_pytorch
-from profilers.steady.host import MeasuredValue, Patience
+from profilers.scenarios import of_batch, step_or_guess_s, trains_pytorch
+from profilers.steady.host import Patience
 from profilers.tables import sample_table
 from profilers.windows import half_width
 from warehouse import limits
 from warehouse.fields import Batch, Repeats, Seconds
 from warehouse.records import BadInput, ProbeFailed, Purpose, Record, Scenario
-from warehouse.requirements import Subject
 
 WARM_UPS = 3
 """First steps of each batch size, in which oneDNN prepares its kernels."""
@@ -40,7 +40,7 @@ PIECE_STEPS, PIECE_S, MOST_STEPS = 3, 1.5, 30
 """At least so many steps of one batch size in a row, so long, but no more than so many, after one
 that does not count; they are measured again together if something disturbs them. Then it is the
 other sizes' turn: all share the host's slow and fast moments, which no longer bend the curve."""
-Times = dict[int, list[MeasuredValue[list[Step]]]]
+Times = dict[int, list[list[Step]]]
 """The pieces of each batch size, one each turn."""
 
 
@@ -65,23 +65,21 @@ def _measure(session: Session, need: PlannedRun) -> Measured:
             session.say(f"profile {dnn}: {turn}")
             for size in sizes:
                 piece = partial(_piece, job, size, steps[size])
-                times[size].append(patience.measure_undisturbed(piece))
+                times[size].append(patience.measure_undisturbed(piece).value)
         session.say(f"profile {dnn}: gradients")
         watched = {
             size: _train(job, size, settings.watched_trials, watched=True) for size in sorted(sizes)
         }
         layers = job.layers()
-    stolen = fmean(piece.stolen for pieces in times.values() for piece in pieces)
     timed = {
-        size: [step for piece in pieces for step in piece.value]
-        for size, pieces in sorted(times.items())
+        size: [step for piece in pieces for step in piece] for size, pieces in sorted(times.items())
     }
     tables = {
         "compute": compute_rows(timed),
         "layer": layer_rows(layers),
         "layer_time": layer_time_rows(watched),
         "cluster_node": cluster_nodes({job.node: job.ready}),
-        "sample": sample_table([("stolen_cpu_fraction", "1", None, stolen)]),
+        "sample": sample_table([("stolen_cpu_fraction", "1", None, patience.stolen)]),
     }
     config = {
         "trials": settings.trials,
@@ -99,7 +97,7 @@ def uncertainty(times: Times) -> float:
     infinity of a single turn.
     """
     return median(
-        half_width([fmean(step.seconds for step in piece.value) for piece in pieces])
+        half_width([fmean(step.seconds for step in piece) for piece in pieces])
         for pieces in times.values()
     )
 
@@ -214,7 +212,7 @@ def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[Planne
     common_settings = settings.model_dump(exclude={"held_out"})
     largest: dict[Scenario, int] = {}
     for scenario in requested.own:
-        bare, batch_size = _of_batch(scenario, 1), _batch_of(scenario)
+        bare, batch_size = of_batch(scenario, 1), _batch_of(scenario)
         largest[bare] = max(batch_size, largest.get(bare, 0))
     for bare, most in largest.items():
         sizes = settings.batch_sizes or tuple(sorted({-(-most // 4), -(-most // 2), most, 2}))
@@ -233,17 +231,10 @@ def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[Planne
 
 
 def _need(bare: Scenario, settings: Mapping[str, Any], purpose: Purpose) -> PlannedRun:
-    sizes = settings["batch_sizes"]
-    scenario = _of_batch(bare, max(sizes))
+    scenario = of_batch(bare, max(settings["batch_sizes"]))
     verb = "profile" if purpose == "profile" else "time held-out batches,"
-    return PlannedRun(
-        Subject("torch_compute", scenario, None),
-        purpose,
-        f"{verb} {scenario.label}",
-        scenario.nodes,
-        settings,
-        expected_s=_expected_s(scenario, settings),
-    )
+    expected_s = _expected_s(scenario, settings)
+    return plan_scenario("torch_compute", scenario, settings, expected_s, purpose, verb=verb)
 
 
 def _expected_s(scenario: Scenario, settings: Mapping[str, Any]) -> float:
@@ -257,12 +248,6 @@ def _expected_s(scenario: Scenario, settings: Mapping[str, Any]) -> float:
 
 def _batch_of(scenario: Scenario) -> int:
     return scenario.nodes[0].batch_size or scenario.workload.batch_size
-
-
-def _of_batch(scenario: Scenario, batch_size: int) -> Scenario:
-    load = scenario.workload.model_copy(update={"batch_size": batch_size})
-    nodes = tuple(node.model_copy(update={"batch_size": None}) for node in scenario.nodes)
-    return scenario.model_copy(update={"workload": load, "nodes": nodes})
 
 
 PROBE = Probe(

@@ -16,14 +16,14 @@ from profilers.probe import (
     RequestedScenarios,
     Session,
     one_by_one,
+    plan_scenario,
     start_s,
 )
-from profilers.scenarios import trains_pytorch
+from profilers.scenarios import of_batch, trains_pytorch
 from profilers.steady import host
 from profilers.tables import sample_table
 from warehouse.fields import Batch
-from warehouse.records import Backend, BadInput, ProbeFailed, Record, Scenario
-from warehouse.requirements import Subject
+from warehouse.records import Backend, BadInput, ProbeFailed, Record
 
 STEPS = 2
 """The second one meets the parameters' gradients and the kernels' scratch space of the first."""
@@ -98,19 +98,13 @@ class Settings(Record):
 
 def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     """Yield a search of each network on each node type: the batch of the scenario plays no part."""
-    searched: dict[Scenario, None] = {}
-    for scenario in requested.own:
-        load = scenario.workload.model_copy(update={"batch_size": settings.most})
-        nodes = tuple(group.model_copy(update={"batch_size": None}) for group in scenario.nodes)
-        searched[scenario.model_copy(update={"workload": load, "nodes": nodes})] = None
-    for scenario in searched:
-        yield PlannedRun(
-            Subject("torch_memory", scenario, None),
-            "profile",
-            f"find the largest batch, {scenario.label}",
-            scenario.nodes,
+    for scenario in dict.fromkeys(of_batch(one, settings.most) for one in requested.own):
+        yield plan_scenario(
+            "torch_memory",
+            scenario,
             settings.model_dump(),
-            expected_s=start_s(scenario.nodes) * 2 * settings.most.bit_length(),
+            start_s(scenario.nodes) * 2 * settings.most.bit_length(),
+            verb="find the largest batch,",
             starts_programs=False,
         )
 

@@ -6,7 +6,7 @@ timed are the operators below automatic differentiation, which do not include ea
 they call. The traced step is the sum of operators alone.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import fmean
 from typing import Any
@@ -19,15 +19,14 @@ from profilers.nodes.programs import STEP_TIMEOUT_S, Message, NodeProgram, clust
 from profilers.nodes.torch_network import TrainedNetwork
 from profilers.operation_profile import (
     WARM_UP_STEPS,
+    operation_runs,
     operation_tables,
-    plan_operation_runs,
     time_steps,
 )
 from profilers.probe import (
     Measured,
     PlannedRun,
     Probe,
-    RequestedScenarios,
     Session,
     one_by_one,
 )
@@ -138,14 +137,6 @@ class Settings(Record):
     test: bool = False
 
 
-def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
-    run_settings = settings.model_dump(exclude={"test"})
-    expected = partial(_expected_s, settings)
-    return plan_operation_runs(
-        "torch_operations", requested, run_settings, expected, test=settings.test
-    )
-
-
 def _expected_s(settings: Settings, scenario: Scenario) -> float:
     """Return about what steps take, at full speed and at the node's share."""
     step_s = step_or_guess_s(scenario)
@@ -166,7 +157,7 @@ PROBE = Probe(
     kind="pytorch",
     tables=("operation_time", "operation", "operation_shape", "dnn", "cluster_node", "sample"),
     settings=Settings,
-    needs=_needs,
+    needs=operation_runs("torch_operations", _expected_s),
     run=one_by_one(_measure),
     concerns=trains_pytorch,
 )

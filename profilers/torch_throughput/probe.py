@@ -28,7 +28,7 @@ from profilers.probe import (
     Probe,
     RequestedScenarios,
     Session,
-    plan_scenario_runs,
+    scenario_runs,
 )
 from profilers.scenarios import same_start, step_or_guess_s, trains_pytorch
 from profilers.steady.host import MeasuredValue, Patience
@@ -211,12 +211,6 @@ def _check(requested: RequestedScenarios, needs: Sequence[PlannedRun], backend: 
             )
 
 
-def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
-    start = partial(same_start, any_batch=True)
-    expected = partial(_expected_s, settings)
-    return plan_scenario_runs("torch_throughput", requested, settings.model_dump(), expected, start)
-
-
 def _expected_s(settings: Settings, scenario: Scenario) -> float:
     step_s = step_or_guess_s(scenario)
     steps = settings.expected_steps(step_s)
@@ -230,7 +224,7 @@ PROBE = Probe(
     kind="pytorch",
     tables=("sample", "step", "cluster_node"),
     settings=Settings,
-    needs=_needs,
+    needs=scenario_runs("torch_throughput", _expected_s, partial(same_start, any_batch=True)),
     run=_run,
     concerns=trains_pytorch,
     metric=STEP_TIME,

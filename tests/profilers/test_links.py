@@ -9,7 +9,7 @@ import pytest
 from profilers.clusters.base import LoopbackCluster
 from profilers.clusters.node_types import node_group
 from profilers.links import probe as links
-from profilers.probe import RequestedScenarios, RunContext, measure_planned_runs
+from profilers.probe import RequestedScenarios, Session, measure_planned_runs
 from tests.profilers.training import LINK_MBPS, with_server
 
 GROUPS = (node_group("server", "emu.server", 1), node_group("worker", "emu.native.c25", 2))
@@ -25,10 +25,9 @@ def test_a_host_too_slow_for_its_links_is_no_measurement(
     monkeypatch.setattr(links, "simultaneous", flows)
     pair = with_server(2).model_copy(update={"link_mbps": LINK_MBPS})
     needs = list(links.PROBE.needs(RequestedScenarios(cluster=(pair,)), links.Settings()))
-    context = RunContext("test", 1, "profile", tmp_path)
     with LoopbackCluster(GROUPS, LINK_MBPS) as cluster:
         cluster.link_mbps = LINK_MBPS
-        measured = measure_planned_runs(links.PROBE, cluster, needs, context, lambda _: None)
-        ((_, result),) = measured
+        session = Session(cluster, tmp_path, lambda _: None, "test", 1)
+        ((_, result),) = measure_planned_runs(links.PROBE, session, needs)
     error = str(result.run.error)
     assert error.startswith("downlink, 1 flow(s): 40 Mb/s on links shaped to 100, while")

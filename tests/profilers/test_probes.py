@@ -19,7 +19,6 @@ from profilers.probe import (
     PlannedRun,
     Probe,
     RequestedScenarios,
-    RunContext,
     Session,
     measure_planned_runs,
 )
@@ -116,7 +115,6 @@ def test_a_probe_says_what_it_is(probe: Probe) -> None:
     assert set(probe.tables) <= SCHEMAS.keys() - {"run", "scenario"}
     assert probe.essential <= probe.settings.model_fields.keys()
     assert {need.probe for need in needs_of(probe)} == {probe.name}
-    assert probe.needs.__module__ == f"profilers.{probe.name}.probe"
     folder = CHECKOUT / "profilers" / probe.name
     assert {path.name for path in folder.glob("*.py")} <= {"__init__.py", "probe.py", "program.py"}
     assert (folder / "__init__.py").read_text() == ""
@@ -216,11 +214,9 @@ def test_a_failure_is_a_failed_run_of_each_need_that_was_not_measured(
             yield Measured({})
         raise ProbeFailed("worker0 ended early", "no paper left")
 
-    context = RunContext("test", 3, needs[-1].purpose, tmp_path)
     with open_cluster("loopback", (), 100) as cluster:
-        pairs = list(
-            measure_planned_runs(replace(probe, run=run), cluster, needs, context, lambda _: None)
-        )
+        session = Session(cluster, tmp_path, lambda _: None, "test", 3)
+        pairs = list(measure_planned_runs(replace(probe, run=run), session, needs))
     assert [need for need, _ in pairs] == needs
     assert all(result.scenario == need.subject.scenario for need, result in pairs)
     assert [result.run.status for _, result in pairs[:measured]] == ["ok"] * measured
@@ -233,7 +229,7 @@ def test_a_failure_is_a_failed_run_of_each_need_that_was_not_measured(
     for need, result in failed:
         run_ = result.run
         assert (run_.status, run_.error) == ("failed", "worker0 ended early")
-        assert (run_.probe, run_.purpose, run_.repeat) == (probe.name, context.purpose, 3)
+        assert (run_.probe, run_.purpose, run_.repeat) == (probe.name, need.purpose, 3)
         scenario = need.subject.scenario
         assert run_.scenario_id == (scenario.scenario_id if scenario else None)
         assert not need.is_done_by(run_)
@@ -250,7 +246,7 @@ def test_what_is_no_failure_of_measuring_is_raised(tmp_path: Path) -> None:
         raise BadInput("four flows need four workers")
         yield
 
-    context = RunContext("test", 1, "profile", tmp_path)
     asked_again = replace(probe, run=run)
     with open_cluster("loopback", (), None) as cluster, pytest.raises(BadInput, match="four flows"):
-        list(measure_planned_runs(asked_again, cluster, needs_of(probe), context, lambda _: None))
+        session = Session(cluster, tmp_path, lambda _: None, "test", 1)
+        list(measure_planned_runs(asked_again, session, needs_of(probe)))

@@ -7,8 +7,8 @@ import pytest
 
 from profilers.clusters import open_cluster
 from profilers.nodes.tf_jobs import StepTime, SyncJob
-from profilers.operation_profile import operation_time
 from profilers.probe import RequestedScenarios
+from profilers.tables import operation_time
 from profilers.tf_operations import probe as tf_operations
 from profilers.tf_sync import probe as tf_sync
 from tests.profilers.training import (

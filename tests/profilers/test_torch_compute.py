@@ -13,7 +13,6 @@ from profilers.clusters.node_types import node_group
 from profilers.nodes.torch_training import Layer, Step
 from profilers.probe import RequestedScenarios
 from profilers.steady import host
-from profilers.steady.host import MeasuredValue
 from profilers.torch_compute import probe as torch_compute
 from profilers.torch_compute.probe import MOST_STEPS, PIECE_STEPS
 from profilers.torch_memory import probe as torch_memory
@@ -81,7 +80,7 @@ def test_steps_are_timed_until_they_are_known_or_time_is_up() -> None:
             # Every second turn is slow, so that the interval of the mean narrows slowly.
             steps = [Step(1.0, 1.0 + len(turns_taken) % 2, 0.0)]
             for pieces in times.values():
-                pieces.append(MeasuredValue(steps, 1.0, 0.0))
+                pieces.append(steps)
         return turns_taken
 
     assert taken() == ["turn 1 of 2", "turn 2 of 2"]

@@ -13,7 +13,7 @@ from profilers.clusters import Cluster, netns, open_cluster
 from profilers.clusters.node_types import node_group
 from profilers.nodes.torch_network import TrainedNetwork
 from profilers.nodes.torch_training import shard
-from profilers.probe import ProbeResult, RequestedScenarios, RunContext, measure_planned_runs
+from profilers.probe import ProbeResult, RequestedScenarios, Session, measure_planned_runs
 from profilers.tables import step_table
 from profilers.torch_throughput.probe import PROBE, Piece, Settings, step_rows
 from tests.profilers.training import measured, scenario
@@ -175,9 +175,9 @@ def test_a_rank_that_dies_fails_what_is_left_and_nothing_stays(
 
     asked = RequestedScenarios(test=tuple(scenarios))
     needs = list(PROBE.needs(asked, Settings(iterations=20)))
-    context = RunContext("test", 1, "measurement", tmp_path)
     with open_cluster("emulated", [pair], scenarios[0].link_mbps) as cluster:
-        (_, first), *rest = measure_planned_runs(PROBE, cluster, needs, context, die)
+        session = Session(cluster, tmp_path, die, "test", 1)
+        (_, first), *rest = measure_planned_runs(PROBE, session, needs)
         assert all(program.poll() is not None for program in started)
     assert first.run.status == "ok"
     assert [result.scenario for _, result in rest] == scenarios[1:]
@@ -193,9 +193,9 @@ def test_who_stops_listening_ends_the_programs(
     pair = node_group("worker", "emu.avx2.c40", 2)
     asked = RequestedScenarios(test=tuple(scenario(pair, batch_size=size) for size in (1, 2)))
     needs = list(PROBE.needs(asked, Settings(iterations=20)))
-    context = RunContext("test", 1, "measurement", tmp_path)
     with open_cluster("emulated", [pair], needs[0].subject.link_mbps) as cluster:
-        results = measure_planned_runs(PROBE, cluster, needs, context, lambda _: None)
+        session = Session(cluster, tmp_path, lambda _: None, "test", 1)
+        results = measure_planned_runs(PROBE, session, needs)
         assert next(results)[1].run.status == "ok"
         results.close()  # type: ignore[attr-defined]
         assert len(started) == 2

@@ -7,7 +7,7 @@ import polars as pl
 
 from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
-from profilers.probe import ProbeResult, RequestedScenarios, RunContext, measure_planned_runs
+from profilers.probe import ProbeResult, RequestedScenarios, Session, measure_planned_runs
 from profilers.probes import PROBES
 from studies.planned_runs import group_by_start, nodes_of
 from warehouse import tables
@@ -87,9 +87,9 @@ def measured(
     probe, results = PROBES[name], list[ProbeResult]()
     needs = probe.needs(requested, probe.settings.model_validate(settings))
     for start in group_by_start(list(needs)):
-        context = RunContext("test", 1, start[0].purpose, folder)
         with open_cluster(backend, nodes_of(start), start[0].subject.link_mbps) as cluster:
-            for need, result in measure_planned_runs(probe, cluster, start, context, print):
+            session = Session(cluster, folder, print, "test", 1)
+            for need, result in measure_planned_runs(probe, session, start):
                 assert result.run.status == "ok", result.run.error
                 assert need.is_done_by(result.run)
                 assert result.tables.keys() <= set(probe.tables)
