@@ -17,7 +17,7 @@ from pipelines.worker_files import CALLED, check_worker
 from profilers.probe import Setting
 from profilers.readers.contract import ImportedRun, ReaderOptions
 from profilers.readers.csv_mapping import CsvMapping, find, load
-from profilers.readers.formats import find_format, suggest_format
+from profilers.readers.formats import find_format
 from warehouse.durable_files import remove, sync, temporary
 from warehouse.landing import land, landed_run
 from warehouse.records import BadInput, Purpose, Run, content_hash
@@ -107,7 +107,8 @@ def import_file(
     runs = 0
     notes: list[str] = []
     left_out: Counter[str] = Counter()
-    for runs, imported in enumerate(_read(path, format_name, options), start=1):
+    reader = find_format(format_name, options)
+    for runs, imported in enumerate(reader.read(path, options), start=1):
         if options.worker is not None:
             told, more = check_worker(path, format_name, options.worker, imported)
             config, told_notes = {**imported.config, **told}, (*imported.notes, *more)
@@ -145,14 +146,6 @@ def _left_out(counted: Mapping[str, int]) -> str:
     most = [f"{count:,} {what}" for what, count in Counter(counted).most_common(_MOST_TOLD)]
     more = len(counted) - len(most)
     return f"; left out: {', '.join(most)}{f' and {more} kinds more (config)' if more else ''}"
-
-
-def _read(path: Path, format_name: str, options: ReaderOptions) -> Iterator[ImportedRun]:
-    """Yield the runs of a file; a refusal says which other format the file looks like."""
-    try:
-        yield from find_format(format_name, options).read(path, options)
-    except BadInput as error:
-        raise BadInput(f"{error}{suggest_format(path, format_name)}") from error
 
 
 def _number(run: Path) -> int:

@@ -1,22 +1,32 @@
-"""Packets of a capture → TCP connections, their HTTP/2 streams and frames.
+"""Packets of a capture → connections, HTTP/2 streams and frames: tables `stream`, `http2_frame`.
 
 Payload is let go as it passes. In memory are a row of numbers per HTTP/2 frame, stream and
 connection, and segments while bytes before them are missing (`Reassembly`).
+
+In a job of TensorFlow, the receiver of a tensor asks for it by gRPC, RecvTensor, on a stream of its
+own. The request names both devices and the edge of the partition graphs: which stream is which
+operation is read there. A connection carries tensors one way: `direction` says which, and `sender`
+(worker or server) who sent a frame on it.
 """
 
+import gzip
+import os
 import re
 from array import array
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
+from typing import IO, cast
 
+import dpkt
 import numpy as np
 import polars as pl
 
 from profilers.readers.contract import MemoryCounter
 from profilers.readers.http2 import TYPES, ByteRun, Frame, FrameParser, PendingBytes, Reassembly
-from profilers.readers.tcp import Flow, Packet, PacketCounts
+from profilers.readers.tcp import Flow, Packet, PacketCounts, packets
 from warehouse import limits
 from warehouse.records import BadInput
 
@@ -43,6 +53,8 @@ FRAMES = {
     "length_bytes": pl.Int32,
     "value": pl.Int64,
 }
+FRAMING_BYTES = 4096
+"""What gRPC and protobuf add to a tensor at most: its shape, type, times; 20 to 42 bytes seen."""
 _NUMBERS = ("stream", "time_us", "length_bytes", "value")
 _TASK = rb"/job:(\w+)/replica:\d+/task:(\d{1,4})/[^;]*"
 _KEY = re.compile(_TASK + rb";[0-9a-f]+;" + _TASK + rb";(edge_[^;]+);")
@@ -191,12 +203,111 @@ class CaptureAssembly:
                 yield sender, Sender(sender.flow[::-1], self, Reassembly(PendingBytes()))
 
 
-def frame_table(of_ends: Iterable[tuple[Sender, int, int, str, str]]) -> pl.DataFrame:
-    """Return `FRAMES` by time, of senders with their worker, server, direction and name."""
-    listed = list(of_ends)
-    senders = [sender for sender, *_ in listed]
+_TensorConnection = tuple[Sender, Sender, str, int, int]
+"""A connection of a traced job: who asks for tensors, who sends them, direction, worker, server."""
+
+
+def read(
+    file: Path,
+    *,
+    control: Path,
+    transfers: Mapping[str, int],
+    sizes_bytes: Mapping[int, int],
+    step_times_us: Sequence[tuple[int, int]],
+    keep_in: Path | None = None,
+) -> dict[str, pl.DataFrame]:
+    """Return tables `stream` and `http2_frame` of the capture of a job's traced steps.
+
+    A stream belongs to the step in which its tensor was asked for, and to the operation of that
+    edge if its data is as long as the tensor and its framing; one without operation carried
+    something else than a tensor of the trace. Times are microseconds of UTC.
+
+    Args:
+        file: pcap file of the traced steps.
+        control: pcap file of what the same interface sent and got before: of it SETTINGS count.
+        transfers: operation of each edge name, from the trace.
+        sizes_bytes: bytes of each of these operations' tensors.
+        step_times_us: start and end of each traced step.
+        keep_in: folder for a copy of both, `<name>.gz`, with zeros in the place of tensors (but for
+            the first `http2.HEAD_BYTES` of each frame).
+
+    Raises:
+        BadInput: as `tcp.packets`, or as `CaptureAssembly.add`.
+    """
+    begin_us = next((packet.time_us for packet in packets(file)), 0)
+    before = takewhile(lambda packet: packet.time_us < begin_us, packets(control))
+    seen = PacketCounts()
+    assembly = CaptureAssembly(file, seen, transfers)
+    with _copy(control, keep_in) as copy:
+        _assemble(assembly, before, ["SETTINGS"], copy)
+    with _copy(file, keep_in) as copy:
+        _assemble(assembly, packets(file, seen), TYPES, copy)
+    connections = list[_TensorConnection]()
+    for ends in assembly.connections():
+        for asker, sender in (ends, ends[::-1]):
+            match asker.devices:
+                case ("ps", server, "worker", worker):
+                    connections.append((asker, sender, "downlink", worker, server))
+                case ("worker", worker, "ps", server):
+                    connections.append((asker, sender, "uplink", worker, server))
+    rows = []
+    for asker, sender, *between in connections:
+        for number, stream in sender.streams.items():
+            asked_us = asker.asked_us.get(number)
+            if asked_us is None:
+                continue
+            operation = asker.asked_for.get(number)
+            if operation is not None:
+                extra = stream.size_bytes - sizes_bytes[operation]
+                operation = operation if 0 <= extra <= FRAMING_BYTES else None
+            spans = enumerate(step_times_us)
+            step = next((step for step, (start, end) in spans if start <= asked_us <= end), None)
+            sent = stream.size_bytes, stream.first_us, stream.last_us, stream.segments
+            rows.append((step, *between, number, operation, *sent))
+    streams = pl.DataFrame(rows, schema=STREAMS, orient="row").sort("first_us", "direction")
+    return {"stream": streams, "http2_frame": _frame_table(connections)}
+
+
+def matched_fraction(timing: pl.DataFrame, operation: pl.DataFrame, stream: pl.DataFrame) -> float:
+    """Return the share of the timed transfers of which a stream was captured."""
+    transfers = operation.filter(pl.col("resource").is_in(["downlink", "uplink"]))
+    timed = timing.select(pl.col("step", "operation").cast(pl.Int32)).unique()
+    timed = timed.join(transfers.select("operation"), on="operation", how="semi")
+    matched = timed.join(stream, on=["step", "operation"], how="semi")
+    return matched.height / timed.height if timed.height else 0.0
+
+
+def _assemble(
+    assembly: CaptureAssembly, captured: Iterable[Packet], types: Collection[str], copy: IO[bytes]
+) -> None:
+    """Take in the packets of a file, keep frames of these types, copy packets without tensors."""
+    writer = dpkt.pcap.Writer(copy, snaplen=2**18)
+    assembly.types = types
+    for packet in captured:
+        if not packet.length:
+            continue
+        kept = bytearray(packet.raw)
+        for start, end in assembly.add(packet):
+            blank = slice(packet.offset + start, packet.offset + end)
+            kept[blank] = bytes(len(kept[blank]))
+        writer.writepkt_time(bytes(kept), packet.time_us / 1e6)
+    assembly.finish()
+
+
+def _copy(file: Path, folder: Path | None) -> IO[bytes]:
+    to = os.devnull if folder is None else folder / f"{file.name}.gz"
+    return cast(IO[bytes], gzip.open(to, "wb", compresslevel=4))
+
+
+def _frame_table(connections: Sequence[_TensorConnection]) -> pl.DataFrame:
+    """Return `FRAMES` by time."""
+    senders, rows = list[Sender](), list[tuple[int, int, str, str]]()
+    for asker, sender, direction, worker, server in connections:
+        names = ("worker", "server") if direction == "downlink" else ("server", "worker")
+        senders += (asker, sender)
+        rows += [(worker, server, direction, name) for name in names]
     ends = pl.DataFrame(
-        [tuple(end) for _, *end in listed],
+        rows,
         schema={name: FRAMES[name] for name in ("worker", "server", "direction", "sender")},
         orient="row",
     )

@@ -1,7 +1,6 @@
-"""Formats that `stepcast import` reads, by name, and which one a file looks like."""
+"""Formats that `stepcast import` reads, by name."""
 
 import difflib
-import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -11,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from profilers.readers import csv_table, iperf3, kineto, nccl_tests, pcap
-from profilers.readers.contract import ImportedRun, ReaderOptions, open_unpacked
+from profilers.readers.contract import ImportedRun, ReaderOptions
 from warehouse.records import BadInput
 
 _NOT_SUCH_A_FILE = (
@@ -83,24 +82,3 @@ def find_format(name: str, options: ReaderOptions) -> Format:
                 f"--{option.replace('_', '-')} is for {', '.join(users)}; {name} has no use for it"
             )
     return FORMATS[name]
-
-
-_HEAD_BYTES = 1 << 18
-_MARKS = {
-    "pcap": rb"\A(?:\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4|\x4d\x3c\xb2\xa1|\xa1\xb2\x3c\x4d)",
-    "nccl-tests": rb"# nccl-tests version |# nThread \d|algbw {1,9}busbw",
-    "iperf3": rb'"test_start":',
-    "kineto": rb'"schemaVersion"|"deviceProperties"|"cpu_op"|"ProfilerStep#',
-}
-"""What is in the first bytes of each format, the particular before the general."""
-
-
-def suggest_format(path: Path, named: str) -> str:
-    """Return what to add to a refusal of a file read as another format; empty: nothing."""
-    try:
-        with open_unpacked(path) as file:
-            head = file.read(_HEAD_BYTES)
-    except BadInput:
-        return ""
-    guess = next((name for name, mark in _MARKS.items() if re.search(mark, head)), named)
-    return "" if guess == named else f"; the file looks like {guess}: stepcast import {guess} …"

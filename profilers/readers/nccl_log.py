@@ -9,7 +9,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Self
@@ -53,7 +53,9 @@ ELEMENT_BYTES = {
 }
 """Bytes of an element by its name; names of eight-bit floats differ in each release."""
 _NUMBER = re.compile(r"[-+]?[0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][-+]?[0-9]{1,3})?")
-_SHORTEST_S = 1e-12
+_LEAST_TIME = 1e-6
+SLACK = 1e-9
+"""Share by which our own arithmetic on doubles may be off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,16 @@ class NcclTime:
     def seconds(self) -> float:
         """The time in seconds."""
         return self.time.value * self.unit_s
+
+    @property
+    def is_size_over_time(self) -> bool:
+        """Say whether its algorithm bandwidth is size / time, as far as the digits tell."""
+        algorithm, units = self.algorithm_GBps, self.unit_s * 1e9
+        if algorithm is None:
+            return True
+        most = algorithm.high * self.time.high * units * (1 + SLACK)
+        least = max(algorithm.low, 0) * max(self.time.low, 0) * units * (1 - SLACK)
+        return least <= self.size_bytes <= most
 
 
 @dataclass
@@ -242,15 +254,13 @@ def _times(
     for i, (start, end) in enumerate(itertools.pairwise([*starts, len(names)])):
         cells = dict(zip(names[start:end], words[start:end], strict=True))
         time = _number(where, cells, "time")
-        if log.unit_s is None:
-            raise BadInput(f"{where}: no line (us) or (ms) under the header; add it to the log")
-        if time is None or time.value * log.unit_s < _SHORTEST_S:
+        if time is None or time.value < _LEAST_TIME:
             found = None if time is None else time.value
             raise BadInput(f"{where}: expected a time above 0, found {found}; remove the line")
         place = (
             places[i] if places else ("out-of-place", "in-place")[i] if len(starts) == 2 else None
         )
-        yield NcclTime(
+        row = NcclTime(
             where,
             ranks,
             kind,
@@ -258,12 +268,25 @@ def _times(
             size,
             None if place is None else place == "in-place",
             time,
-            log.unit_s,
+            log.unit_s or 0,
             _number(where, cells, "algbw"),
             _number(where, cells, "busbw"),
             wrong=cells.get("#wrong", "0") not in ("N/A", "0", "0e+00"),
             nodes=log.host_count(ranks),
         )
+        yield row if log.unit_s else _with_unit(row)
+
+
+def _with_unit(row: NcclTime) -> NcclTime:
+    """Return a time in the unit that its bandwidth tells; first releases print milliseconds."""
+    for unit_s in _UNITS_S.values():
+        told = replace(row, unit_s=unit_s)
+        if row.algorithm_GBps and row.algorithm_GBps.low > 0 and told.is_size_over_time:
+            return told
+    raise BadInput(
+        f"{row.where}: no line (us) or (ms) under the header, and the bandwidth does not tell the "
+        "unit of the time; add that line"
+    )
 
 
 def _check_row(

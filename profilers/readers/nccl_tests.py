@@ -14,11 +14,8 @@ import polars as pl
 from profilers.probe import Setting
 from profilers.readers import nccl_log
 from profilers.readers.contract import ImportedRun, ReaderOptions
-from profilers.readers.nccl_log import NcclTime
+from profilers.readers.nccl_log import SLACK, NcclTime
 from warehouse.records import BadInput
-
-_SLACK = 1e-9
-"""Share by which our own arithmetic on doubles may be off."""
 
 
 def bus_bandwidth_Bps(size_bytes: float, world_size: int, seconds: float) -> float:
@@ -95,19 +92,6 @@ def check_bandwidths(measured: Sequence[NcclTime]) -> None:
     Raises:
         BadInput: the message names the line, and how many ranks would have such bandwidths.
     """
-    for row in measured:
-        if row.algorithm_GBps is None:
-            continue
-        algorithm, time_s = row.algorithm_GBps, row.unit_s * 1e9
-        most = algorithm.high * row.time.high * time_s * (1 + _SLACK)
-        least = max(algorithm.low, 0) * max(row.time.low, 0) * time_s * (1 - _SLACK)
-        if not least <= row.size_bytes <= most:
-            raise BadInput(
-                f"{row.where}: {row.size_bytes} bytes in {row.seconds:g} s are "
-                f"{row.size_bytes / row.seconds / 1e9:.6g} GB/s, but the algorithm bandwidth is "
-                f"{algorithm.value:.6g}; is the time that of the CPU alone (-C), or was the line "
-                "altered?"
-            )
     by_ranks = sorted(measured, key=lambda row: row.world_size)
     for world_size, group in itertools.groupby(by_ranks, lambda row: row.world_size):
         ratios = [(row, *ratio) for row in group if (ratio := _ratio(row))]
@@ -123,6 +107,14 @@ def check_bandwidths(measured: Sequence[NcclTime]) -> None:
                 f"{world_size} ranks has {expected:.6f}; "
                 + _ranks_told(max(low for _, low, _ in ratios), min(high for *_, high in ratios))
             )
+    for row in measured:
+        if row.algorithm_GBps and not row.is_size_over_time:
+            raise BadInput(
+                f"{row.where}: {row.size_bytes} bytes in {row.seconds:g} s are "
+                f"{row.size_bytes / row.seconds / 1e9:.6g} GB/s, but the algorithm bandwidth is "
+                f"{row.algorithm_GBps.value:.6g}; is the time that of the CPU alone (-C), or was "
+                "the line altered?"
+            )
 
 
 def _ratio(row: NcclTime) -> tuple[float, float] | None:
@@ -130,7 +122,7 @@ def _ratio(row: NcclTime) -> tuple[float, float] | None:
     if row.algorithm_GBps is None or row.bus_GBps is None or row.algorithm_GBps.low <= 0:
         return None
     low = row.bus_GBps.low / row.algorithm_GBps.high
-    return low * (1 - _SLACK), row.bus_GBps.high / row.algorithm_GBps.low * (1 + _SLACK)
+    return low * (1 - SLACK), row.bus_GBps.high / row.algorithm_GBps.low * (1 + SLACK)
 
 
 def _ranks_told(low: float, high: float) -> str:

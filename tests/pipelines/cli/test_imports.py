@@ -65,7 +65,6 @@ def test_a_file_of_another_format_is_told(
     assert (answer.code, answer.out) == (2, "")
     (line,) = answer.err.splitlines()
     assert f"{log} line 1: not JSON" in line
-    assert line.endswith("; the file looks like nccl-tests: stepcast import nccl-tests …")
 
 
 PRICES = "node_type,region,since,usd_per_hour\ng5.xlarge,us-east-1,2026-11-01,{first}\n"

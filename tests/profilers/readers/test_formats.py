@@ -1,7 +1,6 @@
 """Formats by name, and options that only some of them have."""
 
 import gzip
-import json
 import tracemalloc
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 
 from profilers.readers import contract
 from profilers.readers.contract import ReaderOptions
-from profilers.readers.formats import find_format, suggest_format
+from profilers.readers.formats import find_format
 from warehouse import limits
 from warehouse.records import BadInput
 
@@ -19,32 +18,6 @@ def test_an_option_of_another_format_is_refused() -> None:
         find_format("kineto", ReaderOptions(world_size=8))
     with pytest.raises(BadInput, match="--mapping is for csv"):
         find_format("iperf3", ReaderOptions(mapping=Path("x")))
-
-
-EVENT = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "ts": 1, "dur": 2}
-
-
-@pytest.mark.parametrize(
-    ("content", "format_name"),
-    [
-        (b"0: # nThread 1 nGpus 1 minBytes 8\n", "nccl-tests"),
-        (json.dumps({"start": {"test_start": {}}}).encode(), "iperf3"),
-        (json.dumps({"traceEvents": [EVENT]}).encode(), "kineto"),
-        (gzip.compress(b"\xd4\xc3\xb2\xa1" + bytes(20), mtime=0), "pcap"),
-    ],
-)
-def test_what_a_file_looks_like(tmp_path: Path, content: bytes, format_name: str) -> None:
-    file = tmp_path / "a.bin"
-    file.write_bytes(content)
-    told = f"; the file looks like {format_name}: stepcast import {format_name} …"
-    assert suggest_format(file, "csv") == told
-
-
-@pytest.mark.parametrize("content", [b"", b"hello", b"\x1f\x8bbroken", b"# nThread 1 nGpus 1"])
-def test_nothing_is_said_of_what_is_unknown_or_as_named(tmp_path: Path, content: bytes) -> None:
-    file = tmp_path / "a.bin"
-    file.write_bytes(content)
-    assert suggest_format(file, "nccl-tests") == ""
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
@@ -114,7 +87,7 @@ def test_lines_are_numbered_and_bounded(tmp_path: Path, monkeypatch: pytest.Monk
     file.write_text("abcde\nabcdef\n")
     with pytest.raises(BadInput, match="log line 2: longer than 5 characters"):
         list(contract.lines(file))
-    file.write_bytes(gzip.compress(b"a\n" * (1 << 20)))
-    monkeypatch.setattr(limits, "TEXT_BYTES", 1 << 20)
-    with pytest.raises(BadInput, match="log: longer than 1 MiB when unpacked"):
+    file.write_bytes(gzip.compress(b"a\n" * 1000))
+    monkeypatch.setattr(limits, "TEXT_BYTES", 1000)
+    with pytest.raises(BadInput, match="log: longer than 0 MiB when unpacked"):
         list(contract.lines(file))
