@@ -5,13 +5,13 @@ stopped, and a complete one is measured anew, whole or in part, on re-created cl
 round.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from profilers.probe import PlannedRun
 from profilers.probes import PROBES
-from studies.messages import count, name_some
+from studies.messages import name_some
 from studies.planned_runs import SystemInputs, required_runs
 from studies.run_settings import differences, is_outdated
 from studies.study import Study
@@ -217,14 +217,10 @@ def _runs_of(study: Study, backend: Backend, host_id: str, runs: Iterable[Run]) 
     return [run for run in runs if (run.status, run.study, run.backend, run.host_id) == wanted]
 
 
-# What has landed in a round with other settings than the study has now, in words.
-
-
 def changed_settings(round_: Round) -> Iterator[str]:
-    """Yield a line for each way in which settings have changed since runs of a round landed.
+    """Yield a line for each way in which settings that say what is measured have changed.
 
-    Where they say what is measured, these runs are measured again; else, and once the round has
-    measured something that it is judged by, they are used as they are.
+    Runs that landed with others are measured again, unless the round is judged already.
     """
     again: dict[str, list[str]] = {}
     for run in round_.runs:
@@ -233,25 +229,6 @@ def changed_settings(round_: Round) -> Iterator[str]:
             essential = PROBES[need.probe].essential
             changes = ", ".join(text for name, text in changed.items() if name in essential)
             again.setdefault(changes, []).append(need.title)
-    yield from _lines(again, "measured again, since the study asks for something else")
-    as_they_are: dict[str, list[str]] = {}
-    silent = 0
-    for need in round_.needs:
-        serving = round_.run_of(need)
-        if serving is None:
-            continue
-        differing = differences(serving, need.settings)
-        silent += differing is None
-        if differing:
-            as_they_are.setdefault(", ".join(differing.values()), []).append(need.title)
-    yield from _lines(as_they_are, "used as it has landed")
-    if silent:
-        yield (
-            f"{count(silent, 'run')} landed without the settings of their probes; used as if those "
-            "were the study's"
-        )
-
-
-def _lines(names_of: Mapping[str, Sequence[str]], then: str) -> Iterator[str]:
-    for changes, names in names_of.items():
-        yield f"{name_some(names)}: landed with {changes}; {then}"
+    for changes, names in again.items():
+        why = "measured again, since the study asks for something else"
+        yield f"{name_some(names)}: landed with {changes}; {why}"
