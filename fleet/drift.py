@@ -17,7 +17,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from fleet.machines import Machines
 from fleet.readings import METRICS, WatchedMetric
 
 Verdict = Literal["too_few", "same", "slower", "faster", "ended"]
@@ -218,7 +217,9 @@ class Baseline:
     @classmethod
     def of(cls, history: pl.DataFrame, boot: str, watched: WatchedMetric) -> Self:
         """Return the baseline of readings of one metric, two or more, for a start of the host."""
-        slowness, host, boots = _arrays(history)
+        slowness = history["slowness"].to_numpy()
+        host = history["host"].fill_null(0.0).to_numpy()
+        boots = np.array(history["boot"].to_list(), object)
         expected = watched.paced_slope if history["paced"][-1] else watched.slope
         slope, slope_sd = 0.0, 0.0
         if watched.gauges:
@@ -239,11 +240,6 @@ class Baseline:
         """Return the standard deviation to expect of a probe with such a noise within."""
         turned = (host - self.host) * self.slope_sd
         return sqrt(max(self.scale, noise) ** 2 + self.level_sd**2 + turned**2)
-
-
-def _arrays(history: pl.DataFrame) -> tuple[Floats, Floats, Boots]:
-    host = history["host"].fill_null(0.0).to_numpy()
-    return history["slowness"].to_numpy(), host, np.array(history["boot"].to_list(), object)
 
 
 def _slope(
@@ -298,3 +294,84 @@ def _level(
         return middle, sqrt(between)
     weight = between / (between + own)
     return weight * float(np.median(boot_rest)) + (1 - weight) * middle, sqrt(weight * own)
+
+
+# How rented machines of one type differ, and by how much the newest of them do.
+#
+# What a probe differs by has two parts: how far machines of the type differ, and how far probes of
+# one machine do. Each machine is probed once, so history tells the sum of both; the second is known
+# from machines that are probed again and again.
+
+
+_MACHINES_BELIEVED = 3
+"""Machines that the expected spread between machines weighs as much as."""
+_NEWEST_MACHINES = 4
+"""So many of the newest are held together against those before, at most."""
+_BEFORE = 3
+"""So many times as many there are before, at least: few say too little of how machines differ."""
+
+
+@dataclass(frozen=True)
+class Machines:
+    """How the newest machines of a type differ from those before, as many as differ most clearly.
+
+    Attributes:
+        newest: how many these are, with the one that was probed last.
+        slowness: their mean.
+        slower: by how much that is more than the mean of those before.
+        deviation: standard deviation to expect of that.
+        spread: standard deviation between machines.
+    """
+
+    newest: int
+    slowness: float
+    slower: float
+    deviation: float
+    spread: float
+
+    @classmethod
+    def of(
+        cls,
+        earlier: pl.DataFrame,
+        since: pl.DataFrame,
+        slowness: float,
+        noise: float,
+        watched: WatchedMetric,
+        least: int,
+    ) -> Self:
+        """Hold the newest machines against those before.
+
+        Args:
+            earlier: readings of one metric, `least` or more.
+            since: readings after these that are no part of what is expected; none: the newest of
+                `earlier` are held together with the last one.
+            slowness: of the last one.
+            noise: within its probe.
+            watched: the metric.
+            least: so many are left before.
+        """
+        history = earlier.sort("started_at")["slowness"].to_numpy()
+        after = since.sort("started_at")["slowness"].to_numpy()
+        within = max(watched.scatter, float(np.median(earlier["noise"].to_numpy())), noise)
+        candidates = []
+        for newest in range(1, _NEWEST_MACHINES + 1):
+            before, together = history, after
+            if since.is_empty():
+                before, together = np.split(history, [len(history) - (newest - 1)])
+            are_few = len(before) < max(least, _BEFORE * newest)
+            if newest > 1 and (are_few or len(together) < newest - 1):
+                break
+            mean = float(np.mean([*together[len(together) - (newest - 1) :], slowness]))
+            spread = _spread(before, within, watched.between_machines)
+            each = spread**2 + within**2
+            deviation = sqrt(each * (1 / newest + 1 / len(before)))
+            candidates.append(cls(newest, mean, mean - float(before.mean()), deviation, spread))
+        return max(candidates, key=lambda machines: abs(machines.slower) / machines.deviation)
+
+
+def _spread(slowness: NDArray[np.float64], within: float, expected: float) -> float:
+    """Return how far machines differ, drawn towards what is expected, as an sd."""
+    squares = _MACHINES_BELIEVED * (expected**2 + within**2)
+    squares += float(((slowness - slowness.mean()) ** 2).sum())
+    variance = squares / (_MACHINES_BELIEVED + len(slowness) - 1)
+    return sqrt(max(variance - within**2, 0.0))

@@ -1,6 +1,6 @@
 """The members of the fleet: node types, what is profiled of each, how often, and for how long."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -154,16 +154,11 @@ def member_of(members: Mapping[str, Member], node_type: str) -> Member:
     """
     if node_type in members:
         return members[node_type]
-    raise BadInput(f"{node_type!r} is no member of the fleet; {_known(node_type, list(members))}")
+    near = nearest_names(node_type, members, 1) or members
+    known = f"did you mean {', '.join(near)}?" if members else "`stepcast fleet add` adds one"
+    raise BadInput(f"{node_type!r} is no member of the fleet; {known}")
 
 
 def now() -> datetime:
     """Return the time of the wall clock, UTC: by which nights and months are counted."""
     return datetime.now(UTC)
-
-
-def _known(node_type: str, names: Sequence[str]) -> str:
-    if not names:
-        return f"it has none: `stepcast fleet add {node_type}` adds it"
-    near = nearest_names(node_type, names, 1)
-    return f"did you mean {near[0]}?" if near else f"its members are {', '.join(names)}"

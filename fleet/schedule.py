@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
 
+import polars as pl
+
 from fleet.history import NodeTypeKey, drifted_at, judged_probes, runs
 from fleet.members import WATCH, Every, Member, now, read_members
 from fleet.studies import profiling_study, watching_study
@@ -312,3 +314,58 @@ def next_period_start(every: Every, at: str, now: datetime) -> datetime:
             return began + timedelta(days=7)
         case "month":
             return (began + timedelta(days=31)).replace(day=1)
+
+
+# The fleet on one screen: each member's profiles, drift and next turn.
+
+
+_COLUMNS = ("node_type", "last_profiled", "drift", "next", "state")
+
+
+def status(items: Sequence[AgendaItem], judged: Mapping[NodeTypeKey, str]) -> pl.DataFrame:
+    """Return one row per member, those first that somebody should look at.
+
+    Args:
+        items: the agenda.
+        judged: what the last watch made of each type (`fleet.history.last_judgements`).
+
+    Returns:
+        Columns node_type, last_profiled, drift, next, state; all are text.
+    """
+    by_member: dict[str, list[AgendaItem]] = {}
+    for item in items:
+        by_member.setdefault(item.member.node_type, []).append(item)
+    urgent = sorted(by_member.values(), key=lambda member_items: _urgency(member_items, judged))
+    rows = [_row(member_items, judged) for member_items in urgent]
+    return pl.DataFrame(rows, dict.fromkeys(_COLUMNS, pl.String))
+
+
+def _urgency(items: Sequence[AgendaItem], judged: Mapping[NodeTypeKey, str]) -> int:
+    """Return how soon somebody should look at a member: 0 first."""
+    if any(item.visits is None for item in items):
+        return 0
+    visits = [item.visits for item in items if item.visits]
+    drifted = [item.drifted_at for item in items if item.drifted_at]
+    # Since it was last profiled as a whole.
+    if any(one.last_began is None or one.last_began < at for one in visits for at in drifted):
+        return 1
+    if any(item.due.why.startswith(("failed", "unfinished")) for item in items):
+        return 2
+    drifts = [judged.get(one.whose, "") for one in visits]
+    if any(drift.startswith(("confirmed", "not confirmed")) for drift in drifts):
+        return 3
+    return 4 if any(item.due.now for item in items) else 5
+
+
+def _row(items: Sequence[AgendaItem], judged: Mapping[NodeTypeKey, str]) -> dict[str, str]:
+    profiling = next(item for item in items if not item.watches)
+    ended = profiling.visits and profiling.visits.last_ended
+    key = profiling.visits and profiling.visits.whose
+    unknown = "not watched yet" if len(items) > 1 else "not watched"
+    return {
+        "node_type": profiling.member.node_type,
+        "last_profiled": f"{ended:%Y-%m-%d %H:%M}" if ended else "never",
+        "drift": judged.get(key, unknown) if key else unknown,
+        "next": "now" if profiling.due.now else f"{profiling.due.next:%Y-%m-%d %H:%M}",
+        "state": profiling.due.why,
+    }

@@ -68,7 +68,11 @@ def _training(member: Member, probes: Sequence[str]) -> list[Curve]:
     Raises:
         BadInput: a probe has nothing to measure.
     """
-    every = [(curve, _concerning(curve, probes)) for curve in _curves(member)]
+    every = [
+        (curve, {probe for probe in probes if any(map(PROBES[probe].concerns, scenarios))})
+        for curve in _curves(member)
+        for scenarios in [curve.scenarios("emulated")]
+    ]
     # What every training has, such as links, needs no other training than the other probes do.
     picky = [probe for probe in probes if not all(probe in concerning for _, concerning in every)]
     train = [way for way in every if any(probe in way[1] for probe in picky)] or every[:1]
@@ -81,17 +85,12 @@ def _training(member: Member, probes: Sequence[str]) -> list[Curve]:
     return [curve for curve, _ in train]
 
 
-def _concerning(curve: Curve, probes: Sequence[str]) -> frozenset[str]:
-    """Return those probes that have something to measure of a curve."""
-    return frozenset(
-        probe
-        for probe in probes
-        if any(PROBES[probe].concerns(curve.scenario(n, "emulated")) for n in curve.workers)
-    )
-
-
 def _curves(member: Member) -> Iterator[Curve]:
     """Yield each network in each way in which its frameworks train it on these nodes."""
+    emulated = node_types().get(member.node_type)
+    shaped_mbps = 1000.0 if emulated is None else emulated.bandwidth_mbps
+    # Machines serve each other.
+    server = member.node_type if member.node_type in fleet_types() else _SERVER
     for dnn in member.networks:
         ways = [way for way in _TRAINING if dnn in networks.names(way[0])]
         if not ways:
@@ -105,23 +104,12 @@ def _curves(member: Member) -> Iterator[Curve]:
                 "image_size": member.image_size or max(least, _SIDE_PX),
                 "batch_size": member.batch_size,
                 "worker": member.node_type,
-                "link_mbps": member.link_mbps or _bandwidth_mbps(member.node_type),
+                "link_mbps": member.link_mbps or shaped_mbps,
                 "workers": sorted({1, member.workers}),
                 "is_judged": False,
-                **({} if strategy == "all_reduce" else {"server": _server(member.node_type)}),
+                **({} if strategy == "all_reduce" else {"server": server}),
             }
             yield Curve.model_validate(fields)
-
-
-def _server(node_type: str) -> str:
-    """Return the type of parameter servers beside workers of a type: machines serve each other."""
-    return node_type if node_type in fleet_types() else _SERVER
-
-
-def _bandwidth_mbps(node_type: str) -> float:
-    """Return the speed of a type's links, where a backend shapes them."""
-    emulated = node_types().get(node_type)
-    return 1000.0 if emulated is None else emulated.bandwidth_mbps
 
 
 # What systems forecast of a member's networks from its newest profiles.

@@ -19,7 +19,7 @@ from fleet import NO_MEMBERS, members
 from fleet.history import last_judgements
 from fleet.members import Member, change, member_of, now, read_members, remove_member
 from fleet.schedule import AgendaItem, Visits, agenda, visits, watches
-from fleet.status import status as status_of
+from fleet.schedule import status as status_of
 from forecasting.study_checks import check_study, chosen_backend
 from pipelines.cli.errors import Interrupted, explain
 from pipelines.cli.money import Yes, confirm_spending

@@ -133,10 +133,7 @@ class Launch(SparseRecord):
     def _says_enough(self) -> "Launch":
         if self.subnet and self.subnets:
             raise ValueError("give `subnet`, or `subnets` by zone, not both")
-        needed = {
-            "image": self.image,
-            "subnet": self.subnet or self.subnets,
-        }
+        needed = {"image": self.image, "subnet": self.subnet or self.subnets}
         lacking = [name for name, value in needed.items() if not value]
         if lacking and self.launch_template is None:
             raise ValueError(f"without a launch_template, {', '.join(lacking)} must be given")
@@ -185,15 +182,11 @@ class Fleet(Record):
     def host_id(self, backend: Backend) -> str:
         """Hash of what runs must have in common to be comparable: the machines, or the launch."""
         if backend not in self._host_ids:
-            self._host_ids[backend] = self._hash(backend)
+            parts = self.machines if backend == "ssh" else (self.launch(),)
+            kinds = [f"{name} {kind.canonical_json()}" for name, kind in self.node_types.items()]
+            facts = [backend, sorted(kinds), [part.canonical_json() for part in parts]]
+            self._host_ids[backend] = content_hash(repr(facts))
         return self._host_ids[backend]
-
-    def _hash(self, backend: Backend) -> str:
-        parts = self.machines if backend == "ssh" else (self.launch(),)
-        kinds = [f"{name} {kind.canonical_json()}" for name, kind in self.node_types.items()]
-        return content_hash(
-            repr([backend, sorted(kinds), [part.canonical_json() for part in parts]])
-        )
 
     def launch(self) -> Launch:
         """Return how instances are launched.

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.members import Every, Member
+from fleet.members import Every
 from fleet.schedule import (
     VISITS_A_MONTH,
     last_probe,
@@ -29,95 +30,50 @@ MONDAY = SUNDAY + DAY
 WEEKLY = member()
 
 
-DUE: dict[str, tuple[Member, Sequence[Run], datetime | None, bool, str]] = {
-    "never done": (WEEKLY, [], None, True, "never done"),
-    "done this week": (WEEKLY, visited(WEEKLY, SUNDAY), None, False, "done"),
-    "done last week": (WEEKLY, visited(WEEKLY, BEFORE), None, True, "last done 2030-01-10 02:03"),
-    "begun last week, ended in this one": (
-        WEEKLY,
-        visited(WEEKLY, SUNDAY - MINUTE),
-        None,
-        False,
-        "done",
-    ),
-    "interrupted": (WEEKLY, visited(WEEKLY, SUNDAY, 1, "links"), None, True, "unfinished"),
-    "interrupted last week": (
-        WEEKLY,
-        visited(WEEKLY, BEFORE, 1, "links", each_s=3600),
-        None,
-        True,
-        "unfinished",
-    ),
+of_weekly = partial(visited, WEEKLY)
+failed = partial(of_weekly, status="failed", error="no")
+DUE: dict[str, tuple[Sequence[Run], datetime | None, bool, str]] = {
+    "never done": ([], None, True, "never done"),
+    "done this week": (of_weekly(SUNDAY), None, False, "done"),
+    "done last week": (of_weekly(BEFORE), None, True, "last done 2030-01-10 02:03"),
+    "begun last week, ended in this one": (of_weekly(SUNDAY - MINUTE), None, False, "done"),
+    "interrupted": (of_weekly(SUNDAY, 1, "links"), None, True, "unfinished"),
+    "interrupted last week": (of_weekly(BEFORE, 1, "links", each_s=3600), None, True, "unfinished"),
     "interrupted, its minutes spent": (
-        WEEKLY,
-        visited(WEEKLY, SUNDAY, 1, "links", each_s=20 * 60),
-        None,
-        False,
-        "unfinished: its minutes are spent",
+        *(of_weekly(SUNDAY, 1, "links", each_s=20 * 60), None),
+        *(False, "unfinished: its minutes are spent"),
     ),
     "interrupted, too few minutes for the next run": (
-        WEEKLY,
-        visited(WEEKLY, SUNDAY, 1, "links", each_s=20 * 60 - 10),
-        None,
-        False,
-        "unfinished: its minutes are spent",
+        *(of_weekly(SUNDAY, 1, "links", each_s=20 * 60 - 10), None),
+        *(False, "unfinished: its minutes are spent"),
     ),
     "the visit before took all minutes of this one": (
-        WEEKLY,
-        [*visited(WEEKLY, SUNDAY, each_s=400), *visited(WEEKLY, MONDAY, 2, "links")],
-        None,
-        True,
-        "unfinished",
+        [*of_weekly(SUNDAY, each_s=400), *of_weekly(MONDAY, 2, "links")],
+        *(None, True, "unfinished"),
     ),
-    "failed": (
-        WEEKLY,
-        visited(WEEKLY, SUNDAY, 1, "links", status="failed", error="no"),
-        None,
-        False,
-        "failed",
-    ),
-    "failed last week": (
-        WEEKLY,
-        visited(WEEKLY, BEFORE, 1, "links", status="failed", error="no"),
-        None,
-        True,
-        "never done",
-    ),
+    "failed": (failed(SUNDAY, 1, "links"), None, False, "failed"),
+    "failed last week": (failed(BEFORE, 1, "links"), None, True, "never done"),
     "failed, and was done by hand": (
-        WEEKLY,
-        [
-            *visited(WEEKLY, SUNDAY, 1, "links", status="failed", error="no"),
-            *visited(WEEKLY, MONDAY),
-        ],
-        None,
-        False,
-        "done",
+        [*failed(SUNDAY, 1, "links"), *of_weekly(MONDAY)],
+        *(None, False, "done"),
     ),
-    "paused": (member(paused=True), [], None, False, "paused"),
-    "changed since": (WEEKLY, visited(WEEKLY, SUNDAY), MONDAY, True, "it has drifted"),
-    "changed before": (WEEKLY, visited(WEEKLY, MONDAY), SUNDAY, False, "done"),
+    "changed since": (of_weekly(SUNDAY), MONDAY, True, "it has drifted"),
+    "changed before": (of_weekly(MONDAY), SUNDAY, False, "done"),
     "changed, and failed since": (
-        WEEKLY,
-        [
-            *visited(WEEKLY, SUNDAY),
-            *visited(WEEKLY, MONDAY + HOUR, 2, "links", status="failed", error="no"),
-        ],
-        MONDAY,
-        False,
-        "failed",
+        [*of_weekly(SUNDAY), *failed(MONDAY + HOUR, 2, "links")],
+        *(MONDAY, False, "failed"),
     ),
 }
 
 
-@pytest.mark.parametrize(
-    ("of", "runs", "drifted_at", "is_due", "why"), DUE.values(), ids=DUE.keys()
-)
+@pytest.mark.parametrize(("runs", "drifted_at", "is_due", "why"), DUE.values(), ids=DUE.keys())
 def test_a_visit_is_due(
-    of: Member, runs: Sequence[Run], drifted_at: datetime | None, is_due: bool, why: str
+    runs: Sequence[Run], drifted_at: datetime | None, is_due: bool, why: str
 ) -> None:
-    due = visits(of, runs).due(NOW, drifted_at)
+    due = visits(WEEKLY, runs).due(NOW, drifted_at)
     assert (due.now, due.why) == (is_due, why)
     assert due.next == (NOW if is_due else NEXT)
+    assert visits(member(paused=True), runs).due(NOW, drifted_at).why == "paused"
 
 
 def test_a_watch_is_due_each_night_whatever_the_visits_are() -> None:

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from fleet.status import status
+from fleet.schedule import status
 from profilers.clusters import host_id
 from tests.fleet.made import NODE_TYPE, NOW, SUNDAY, member, visited
 from tests.fleet.test_agenda import made
