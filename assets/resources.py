@@ -12,7 +12,6 @@ from dagster import (
     AssetKey,
     ConfigurableResource,
     DagsterInstance,
-    DagsterRun,
     DagsterRunStatus,
     InitResourceContext,
     RunsFilter,
@@ -90,14 +89,11 @@ def free_dead_runs(instance: DagsterInstance) -> list[str]:
     runs = instance.get_runs(RunsFilter(statuses=_UNDER_WAY))
     dead = [run for run in runs if (tag := run.tags.get(OWNER_TAG)) and not owner.is_living(tag)]
     for run in dead:
-        _fail(instance, run)
+        why = "The process of this run was killed; the next run resumes it."
+        instance.report_run_failed(run, why)
+        if instance.event_log_storage.supports_global_concurrency_limits:
+            instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
     return [run.run_id for run in dead]
-
-
-def _fail(instance: DagsterInstance, run: DagsterRun) -> None:
-    instance.report_run_failed(run, "The process of this run was killed; the next run resumes it.")
-    if instance.event_log_storage.supports_global_concurrency_limits:
-        instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
 
 
 _LEDGER = Path(__file__).with_name("ledger.sql")

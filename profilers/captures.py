@@ -10,10 +10,11 @@ from pathlib import Path
 import polars as pl
 
 from profilers.clusters import Cluster, Node
+from profilers.clusters.fleet import BACKENDS
 from profilers.commands import missing_tools
-from profilers.readers import capture as reader
+from profilers.readers import connections
 from profilers.readers.run_metadata import TracedRun
-from warehouse.records import MissingTool, ProbeFailed
+from warehouse.records import Backend, MissingTool, ProbeFailed
 
 SNAP_BYTES = 65_549
 """What is kept of a packet: the largest IPv4 packet (65,535) behind an Ethernet header.
@@ -34,13 +35,15 @@ _START_TIMEOUT_S = 10.0
 _STOP_TIMEOUT_S = 10.0
 
 
-def check_tcpdump() -> None:
+def check_tcpdump(backend: Backend) -> None:
     """Refuse to capture packets of processes of this host without tcpdump.
+
+    Machines of the fleet file tell what they lack once they are up.
 
     Raises:
         MissingTool: there is none.
     """
-    if missing_tools("tcpdump"):
+    if backend not in BACKENDS and missing_tools("tcpdump"):
         raise MissingTool("tcpdump is not installed; `stepcast doctor` says how")
 
 
@@ -63,17 +66,27 @@ def capture(
         MissingTool: there is no tcpdump.
         ProbeFailed: tcpdump did not start.
     """
-    if cluster.here:
-        check_tcpdump()
+    check_tcpdump(cluster.backend)
     stderr_file = file.with_suffix(".tcpdump.txt")
     with cluster.shared(node, file.parent) as folder:
         argv = _argv(cluster.interface, folder / file.name, packets, snap_bytes)
         process = cluster.popen(node, argv, stderr=stderr_file)
         try:
-            _wait_until_listening(process, stderr_file)
+            deadline_s = time.monotonic() + _START_TIMEOUT_S
+            while "listening on" not in stderr_file.read_text():
+                if process.poll() is not None or time.monotonic() > deadline_s:
+                    words = stderr_file.read_text().strip()[-500:] or f"exit {process.returncode}"
+                    raise ProbeFailed(f"tcpdump did not start: {words}")
+                time.sleep(0.02)
             yield
         finally:
-            _stop(cluster, process)
+            with suppress(ProcessLookupError):
+                cluster.signal(process, signal.SIGINT)  # it writes what it has
+            try:
+                process.wait(timeout=_STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 def read_captures(
@@ -91,7 +104,7 @@ def read_captures(
         Tables stream and http2_frame, the share of timed transfers whose packets were found, and
         the copies by name.
     """
-    frames = reader.read(
+    frames = connections.read(
         steps,
         control=control,
         transfers=trace.transfers,
@@ -103,8 +116,8 @@ def read_captures(
     for file in (control, steps):
         file.unlink()
         kept[f"{file.name}.gz"] = steps.parent / f"{file.name}.gz"
-    share = reader.matched_fraction(trace.timing, trace.operation, frames.stream)
-    return {"stream": frames.stream, "http2_frame": frames.http2_frame}, share, kept
+    share = connections.matched_fraction(trace.timing, trace.operation, frames["stream"])
+    return frames, share, kept
 
 
 def _argv(interface: str, file: Path, packets: str, snap_bytes: int) -> list[str]:
@@ -124,23 +137,3 @@ def _argv(interface: str, file: Path, packets: str, snap_bytes: int) -> list[str
         str(file),
         packets,
     ]
-
-
-def _wait_until_listening(process: "subprocess.Popen[str]", stderr_file: Path) -> None:
-    deadline = time.monotonic() + _START_TIMEOUT_S
-    while "listening on" not in stderr_file.read_text():
-        if process.poll() is not None or time.monotonic() > deadline:
-            words = stderr_file.read_text().strip()[-500:] or f"exit {process.returncode}"
-            raise ProbeFailed(f"tcpdump did not start: {words}")
-        time.sleep(0.02)
-
-
-def _stop(cluster: Cluster, process: "subprocess.Popen[str]") -> None:
-    """Let tcpdump write what it has; kill it if it does not end."""
-    with suppress(ProcessLookupError):
-        cluster.signal(process, signal.SIGINT)
-    try:
-        process.wait(timeout=_STOP_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

@@ -48,7 +48,12 @@ def cross_traffic(cluster: Cluster, fraction: float | None) -> Iterator[None]:
         for server in cluster.of_role("server"):
             had_bytes = _counters(cluster, server)[_SENT]
             processes += _exchange(cluster, neighbours[0], server, rate_bps)
-            _wait_until_it_sends(cluster, server, had_bytes)
+            give_up_at_s = time.monotonic() + _START_TIMEOUT_S
+            while _counters(cluster, server)[_SENT] < had_bytes + _FLOWING_BYTES:
+                if time.monotonic() > give_up_at_s:
+                    within = f"in {_START_TIMEOUT_S:.0f} s"
+                    raise ProbeFailed(f"cross traffic: none from {server.name} {within}")
+                time.sleep(0.05)
         yield
         ended = [process for process in processes if process.poll() is not None]
         if ended:
@@ -61,14 +66,6 @@ def cross_traffic(cluster: Cluster, fraction: float | None) -> Iterator[None]:
 def received_bytes(cluster: Cluster) -> int:
     """Return the bytes that the neighbours have received so far, with their headers."""
     return sum(_counters(cluster, node)[_RECEIVED] for node in cluster.of_role("neighbour"))
-
-
-def _wait_until_it_sends(cluster: Cluster, server: Node, had_bytes: int) -> None:
-    give_up_at_s = time.monotonic() + _START_TIMEOUT_S
-    while _counters(cluster, server)[_SENT] < had_bytes + _FLOWING_BYTES:
-        if time.monotonic() > give_up_at_s:
-            raise ProbeFailed(f"cross traffic: none from {server.name} in {_START_TIMEOUT_S:.0f} s")
-        time.sleep(0.05)
 
 
 def _counters(cluster: Cluster, node: Node) -> list[int]:

@@ -104,7 +104,7 @@ def delete(name: str) -> None:
     for folder in _folders(name):
         for _ in range(50):
             pids = [int(pid) for pid in (folder / "cgroup.procs").read_text().split()]
-            end(pids, lambda pid: name in _groups_of(pid))
+            end(pids, lambda pid: f"/{name}\n" in _read(f"/proc/{pid}/cgroup"))
             with suppress(OSError):
                 folder.rmdir()
                 break
@@ -116,12 +116,10 @@ def delete(name: str) -> None:
             )
 
 
-def _groups_of(pid: int) -> set[str]:
-    """Return the last names of the groups that a process is in."""
+def _read(path: str) -> str:
     with suppress(OSError):
-        lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
-        return {line.rpartition("/")[2] for line in lines}
-    return set()
+        return Path(path).read_text()
+    return ""
 
 
 def _folders(name: str) -> Iterator[Path]:

@@ -17,7 +17,7 @@ from typing import ClassVar, TypeVar
 
 from profilers.clusters import owner
 from profilers.clusters.base import Node
-from profilers.clusters.fleet import Launch, Machine
+from profilers.clusters.fleet import Machine
 from profilers.clusters.node_types import gpus
 from profilers.clusters.ssh import SshCluster
 from profilers.nodes.notices import watch_for_notice
@@ -189,7 +189,7 @@ class Ec2Cluster(SshCluster):
         super().__init__(groups, link_mbps)
         self._launch, self._allowance = self._fleet.launch(), required_allowance()
         self.silence_s = self._launch.silence_s
-        self._provider, self._book = provider(self._launch), Book()
+        self._provider, self._book = Ec2(self._launch.region, self._launch), Book()
         self._renter = Renter(
             provider=self._provider,
             book=self._book,
@@ -211,7 +211,10 @@ class Ec2Cluster(SshCluster):
     def up(self) -> None:
         """Wait for the host lock, end what dead owners left, make ready for ssh, launch."""
         self._held.enter_context(host_lock(self._allowance.say))
-        reaper.settle_dead(self._book, self._provider_of, self._allowance.say)
+        known = {self._launch.region: self._provider}
+        reaper.settle_dead(
+            self._book, lambda region: known.get(region) or Ec2(region), self._allowance.say
+        )
         self._access = open_access(
             self._provider, self._book, self._launch, self._prefix, owner.token(), owner.folder()
         )
@@ -255,7 +258,10 @@ class Ec2Cluster(SshCluster):
                 try:
                     self._settle()
                 finally:
-                    self._close_access()
+                    accesses, say = self._book.read().accesses, self._allowance.say
+                    names = [name for name in accesses if name == self._prefix]
+                    ended = partial(close_accesses, self._provider, self._book, names, say)
+                    _remember_left(partial(ended, within_s=END_S))
 
     def _end(self, ids: Collection[str]) -> None:
         self._rented = [id_ for id_ in self._rented if id_ not in ids]
@@ -277,14 +283,6 @@ class Ec2Cluster(SshCluster):
                 self._provider.terminate([id_ for id_, intent in living if intent.token in tokens])
             raise
 
-    def _close_access(self) -> None:
-        """Remove the key and the group that were made for this cluster."""
-        names = [name for name in self._book.read().accesses if name == self._prefix]
-        say = self._allowance.say
-        _remember_left(
-            partial(close_accesses, self._provider, self._book, names, say, within_s=END_S)
-        )
-
     def _market(self, spot: bool | None) -> Market:
         return "spot" if (self._launch.spot if spot is None else spot) else "on_demand"
 
@@ -295,7 +293,11 @@ class Ec2Cluster(SshCluster):
         places = {
             name: launch_places(name, market, self._launch, self._allowance) for name in counts
         }
-        hours = self._hours(sum(hourly_usd(places[name]) * counts[name] for name in counts))
+        usd = sum(hourly_usd(places[name]) * counts[name] for name in counts)
+        cap_usd, most_hours = self._allowance.cap_usd, self._launch.most_hours
+        if self.most_s is not None:
+            most_hours = min(most_hours, self.most_s / 3600 + BOOT_HOURS)
+        hours = hours_for(cap_usd, self._renter.bill, usd, self.expected_s, most_hours)
         launched: dict[str, list[Machine]] = {}
         before = {*self._boots}
         try:
@@ -305,13 +307,6 @@ class Ec2Cluster(SshCluster):
             self._end([self._boots.pop(address).id for address in {*self._boots} - before])
             raise
         return [launched[group.node_type].pop() for group in groups]
-
-    def _hours(self, hourly_usd: float) -> float:
-        """Return after how many hours all that is launched together ends by itself."""
-        cap_usd, most_hours = self._allowance.cap_usd, self._launch.most_hours
-        if self.most_s is not None:
-            most_hours = min(most_hours, self.most_s / 3600 + BOOT_HOURS)
-        return hours_for(cap_usd, self._renter.bill, hourly_usd, self.expected_s, most_hours)
 
     def _launched(self, places: Sequence[LaunchPlace], number: int, hours: float) -> list[Machine]:
         self._unsettled = True
@@ -382,11 +377,3 @@ class Ec2Cluster(SshCluster):
                 "deploy/image.yaml makes one that does (docs/ec2.md)"
             )
         return f"it is ended; {super()._remedy(node)}"
-
-    def _provider_of(self, region: str) -> Ec2:
-        return self._provider if region == self._launch.region else Ec2(region)
-
-
-def provider(launch: Launch) -> Ec2:
-    """Return the region that instances are launched in."""
-    return Ec2(launch.region, launch)

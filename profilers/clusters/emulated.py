@@ -1,5 +1,6 @@
 """A cluster on one machine: shaped links, CPU shares, memory limits, and steady cores."""
 
+import itertools
 import json
 import os
 import subprocess
@@ -7,7 +8,6 @@ import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from itertools import count
 from statistics import fmean
 from threading import Thread
 from typing import ClassVar
@@ -43,8 +43,8 @@ class EmulatedCluster(Cluster):
         for group in groups:
             check_host(group)
         self._network = netns.NamespaceNetwork(owner.new_prefix(), link_mbps)
-        self._added = count(len(self.planned()))
-        self._ports = count(5000)
+        self._added = itertools.count(len(self.planned()))
+        self._ports = itertools.count(5000)
         self._pacer = Pacer()
 
     def up(self) -> None:
@@ -63,7 +63,13 @@ class EmulatedCluster(Cluster):
         """Create the control groups, namespaces and links of the nodes of one more group."""
         check_shares([group, *(node.group.one for node in self.nodes)])
         check_host(group)
-        return tuple(self._one_more(group.one) for _ in range(group.count))
+        before = self.nodes
+        for index in itertools.islice(self._added, group.count):
+            name = f"{group.role}{index}"
+            self._limit(name, group)
+            address = self._network.join(name, index + 1)
+            self.nodes += (Node(name, group.role, index, address, group.one),)
+        return self.nodes[len(before) :]
 
     def remove(self, node: Node) -> None:
         """Kill what runs on the node, delete its groups and its namespace."""
@@ -111,14 +117,6 @@ class EmulatedCluster(Cluster):
         # `ip netns exec` would remount /sys and hide the control groups from the process.
         enter = ["nsenter", f"--net={netns.NETNS / self._network.namespace(node.name)}"]
         return [*with_env(env), *enter, *argv]
-
-    def _one_more(self, group: NodeGroup) -> Node:
-        index = next(self._added)
-        name = f"{group.role}{index}"
-        self._limit(name, group)
-        node = Node(name, group.role, index, self._network.join(name, index + 1), group)
-        self.nodes += (node,)
-        return node
 
     def _limit(self, name: str, group: NodeGroup) -> None:
         """Create a node's control groups; pace them where its cores are steady."""

@@ -156,7 +156,7 @@ def node_group(role: Role, name: str, count: int) -> NodeGroup:
     """
     others = fleet_types()
     if name in others:
-        fields = others[name].model_dump(exclude={"gpu", "gpus"})
+        fields = others[name].model_dump(include=set(NodeGroup.model_fields))
         return NodeGroup(role=role, node_type=name, count=count, **fields)
     known = node_types()
     if name not in known:
@@ -166,18 +166,8 @@ def node_group(role: Role, name: str, count: int) -> NodeGroup:
             f"unknown node type {name!r}; {hint} `stepcast node-types` lists all, and "
             "docs/fleets.md says how to add yours"
         )
-    kind = known[name]
-    return NodeGroup(
-        role=role,
-        node_type=name,
-        count=count,
-        cpu_share=kind.cpu_share,
-        threads=kind.threads,
-        inter_op_threads=kind.inter_op_threads,
-        isa=kind.isa,
-        memory_bytes=kind.memory_bytes,
-        core_gflops=kind.core_gflops,
-    )
+    fields = known[name].model_dump(include=set(NodeGroup.model_fields))
+    return NodeGroup(role=role, node_type=name, count=count, **fields)
 
 
 def declared_usd_per_hour(groups: Iterable[NodeGroup]) -> float | None:

@@ -17,6 +17,7 @@ import secrets
 import shutil
 import stat
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from warehouse.home import home
@@ -163,12 +164,17 @@ def private_folder(path: Path) -> Path:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
+        with suppress(FileExistsError):
             path.mkdir(mode=0o700)
-        except FileExistsError:
-            _check(path, path.lstat())
+        status = path.lstat()
     except OSError as error:
         raise BadInput(f"folder {path} cannot be made: {error.strerror}") from None
+    if not stat.S_ISDIR(status.st_mode):
+        raise BadInput(f"{path} must be a folder, and no link to one; move it away")
+    if status.st_uid != os.geteuid():
+        raise BadInput(f"{path} is user {status.st_uid}'s, not yours; move it away")
+    if status.st_mode & 0o077:
+        raise BadInput(f"others may enter {path}; `chmod 700 {path}` mends that")
     return path
 
 
@@ -184,12 +190,3 @@ def open_private_file(path: Path) -> int:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise BadInput(f"{path} cannot be opened: {error.strerror}; move it away") from None
-
-
-def _check(path: Path, status: os.stat_result) -> None:
-    if not stat.S_ISDIR(status.st_mode):
-        raise BadInput(f"{path} must be a folder, and no link to one; move it away")
-    if status.st_uid != os.geteuid():
-        raise BadInput(f"{path} is user {status.st_uid}'s, not yours; move it away")
-    if status.st_mode & 0o077:
-        raise BadInput(f"others may enter {path}; `chmod 700 {path}` mends that")

@@ -24,7 +24,6 @@ from pydantic import ValidationError
 from profilers.clusters import owner, received
 from profilers.clusters.base import SOURCE, Cluster, Node, with_env
 from profilers.clusters.fleet import Fleet, Machine, fleet_file, read_fleet
-from profilers.clusters.machine_watch import MachineWatch
 from profilers.clusters.node_types import mismatch
 from profilers.commands import missing_tools, run_with_input
 from profilers.steady.host import CpuTimes
@@ -68,7 +67,7 @@ class SshCluster(Cluster):
         self.interface = self._fleet.interface
         self._prefix = owner.new_prefix()
         self._machines: dict[str, Machine] = {}
-        self._watches: dict[str, MachineWatch] = {}
+        self._watches: dict[str, received.MachineWatch] = {}
         self._about: dict[str, _MachineInfo] = {}
         self._ports = count(random.choice(PORTS))
         self._started = count()
@@ -76,7 +75,8 @@ class SshCluster(Cluster):
 
     def up(self) -> None:
         """Take machines of the wanted types, send this project's code, lock and describe them."""
-        self._check_tools()
+        if missing_tools("ssh"):
+            raise MissingTool("ssh is not installed; `apt-get install openssh-client` mends that")
         plan = self.planned()
         if plan:
             self._bring_up(plan, self._taken([group for _, _, group in plan]))
@@ -125,13 +125,11 @@ class SshCluster(Cluster):
     @contextmanager
     def shared(self, node: Node, folder: Path) -> Iterator[Path]:
         """Make a folder there; copy what is in it here at the end, whatever happens."""
-        remote_folder = f"{self._own(node)}/shared{next(self._started)}"
-        self.run(node, ["mkdir", "-p", remote_folder])
-        real_path = self.run(node, ["realpath", remote_folder]).strip()
+        remote_folder = self.folder(node, Path(f"shared{next(self._started)}"))
         try:
-            yield Path(real_path)
+            yield remote_folder
         finally:
-            self._fetch(node, real_path, folder)
+            self._fetch(node, str(remote_folder), folder)
 
     def host_id(self) -> str:
         """Hash of the machines that the fleet file has."""
@@ -160,10 +158,6 @@ class SshCluster(Cluster):
         for watch in self._watches.values():
             watch.close()
         self._watches, self.nodes = {}, ()
-
-    def _check_tools(self) -> None:
-        if missing_tools("ssh"):
-            raise MissingTool("ssh is not installed; `apt-get install openssh-client` mends that")
 
     def _taken(self, groups: Sequence[NodeGroup], spot: bool | None = None) -> list[Machine]:
         """Return a machine that is not in use for each group's one node."""
@@ -197,7 +191,7 @@ class SshCluster(Cluster):
         unpack = f'mkdir -p {CACHE} && {own} && tar -C "$own" -xz && mv -T "$own" {code_folder}'
         late = f'rm -rf "$own" && test -d {code_folder}'
         self._over(node, f"test -d {code_folder} || {{ {unpack}; }} || {{ {late}; }}", packed)
-        self._watches[node.name] = MachineWatch(
+        self._watches[node.name] = received.MachineWatch(
             self._connection(node), self._own(node), self._named(node)
         )
         answer = self._over(
@@ -205,7 +199,10 @@ class SshCluster(Cluster):
             shlex.join([*self.python(node), "-m", "profilers.steady.host"]),
             timeout_s=_ABOUT_TIMEOUT_S,
         )
-        about = self._about[node.name] = self._understood(node, answer)
+        try:
+            about = self._about[node.name] = _MachineInfo.model_validate_json(answer[:_ABOUT_BYTES])
+        except ValidationError:
+            raise ProbeFailed(f"{self._named(node)} told {answer[:60]!r} of itself") from None
         if (differs := mismatch(node.group, about.host)) is not None:
             raise BadInput(
                 f"{self._named(node)} is not what its type declares: it {differs}; "
@@ -215,13 +212,6 @@ class SshCluster(Cluster):
     def _remedy(self, node: Node) -> str:
         """Return what to do about a machine that is not what its type declares."""
         return f"mend the type in {fleet_file()}, or give the machine another"
-
-    def _understood(self, node: Node, answer: bytes) -> _MachineInfo:
-        """Return what a machine says of itself."""
-        try:
-            return _MachineInfo.model_validate_json(answer[:_ABOUT_BYTES])
-        except ValidationError:
-            raise ProbeFailed(f"{self._named(node)} told {answer[:60]!r} of itself") from None
 
     def _check_versions(self) -> None:
         for node in self.nodes[1:]:

@@ -23,7 +23,6 @@ from pydantic import Field
 
 from profilers.captures import EVERYTHING, HEADER_BYTES, capture, check_tcpdump
 from profilers.clusters import Cluster
-from profilers.clusters.fleet import BACKENDS
 from profilers.links.probe import check_flows, link_in_words
 from profilers.nodes.tf_jobs import AsyncJob, StepTime
 from profilers.probe import (
@@ -223,23 +222,17 @@ def _measure(session: Session, need: PlannedRun) -> Measured:
 
 
 def _scenario(cluster: Cluster) -> Scenario:
-    groups = tuple(cluster.groups)
+    """Return what is trained: its tensor takes `ALONE_S`, the least of all on unshaped links."""
+    fewest, most = _PIXELS
+    alone_bytes = (cluster.link_mbps or 0.0) * 1e6 / 8 * ALONE_S
+    side_px = min(max(fewest, round(sqrt(alone_bytes / _BYTES_PER_PIXEL))), most)
     workers, servers = (len(cluster.of_role(role)) for role in ("worker", "server"))
     return Scenario(
-        workload=TrainingWorkload(
-            dnn=NETWORK, image_size=_image_size(cluster.link_mbps), batch_size=1
-        ),
+        workload=TrainingWorkload(dnn=NETWORK, image_size=side_px, batch_size=1),
         strategy=Strategy(workers=workers, servers=servers),
-        nodes=groups,
+        nodes=tuple(cluster.groups),
         link_mbps=cluster.link_mbps,
     )
-
-
-def _image_size(link_mbps: float | None) -> int:
-    """Return the side of the image whose tensor takes `ALONE_S`; the least on unshaped links."""
-    fewest, most = _PIXELS
-    alone_bytes = (link_mbps or 0.0) * 1e6 / 8 * ALONE_S
-    return min(max(fewest, round(sqrt(alone_bytes / _BYTES_PER_PIXEL))), most)
 
 
 def _train(cluster: Cluster, job: AsyncJob, count: int, seconds: float, file: Path) -> None:
@@ -301,8 +294,8 @@ def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[Planne
 
 def _check(requested: RequestedScenarios, needs: Sequence[PlannedRun], backend: Backend) -> None:
     check_flows(requested, needs)
-    if needs and backend not in BACKENDS:  # machines tell what they lack once they are up
-        check_tcpdump()
+    if needs:
+        check_tcpdump(backend)
 
 
 PROBE = Probe(

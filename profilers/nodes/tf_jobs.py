@@ -198,11 +198,6 @@ class SyncJob(TensorFlowJob):
         if world_size > 1:
             self._first(world_size, "met", STEP_TIMEOUT_S, do="meet", world_size=world_size)
 
-    def digests(self, world_size: int) -> list[float]:
-        """Return a number of each of the first replicas that is equal if their variables are."""
-        replies = self._first(world_size, "digest", STEP_TIMEOUT_S, do="digest")
-        return [reply["value"] for reply in replies]
-
     def cluster_node(self, world_size: int) -> pl.DataFrame:
         """Return table cluster_node of the nodes of the first replicas."""
         return cluster_nodes({node: self.ready[node.name] for node in self.nodes[:world_size]})

@@ -16,7 +16,6 @@ from pydantic import Field
 
 from profilers import clock
 from profilers.captures import CONTROL, EVERYTHING, capture, check_tcpdump, read_captures
-from profilers.clusters.fleet import BACKENDS
 from profilers.nodes.tf_jobs import AsyncJob, StepTime, mean_s
 from profilers.probe import (
     STEP_S,
@@ -70,7 +69,10 @@ def _measure(session: Session, need: PlannedRun) -> Measured:
         files = [file for piece in traces for file in piece.value[1]]
         session.say(f"profile {dnn}: read traces")
         trace = run_metadata.read(files, [time.start_us for time in traced])
-        artefact = _archive(files, session.scratch)
+        artefact = session.scratch / "run_metadata.tar.gz"
+        with tarfile.open(artefact, "w:gz", compresslevel=4) as archive:
+            for step, file in enumerate(files):
+                archive.add(file, arcname=f"run_metadata_{step:05d}.pb")
     pieces = [piece.value for piece in before + after]
     untraced = [time for times, _ in pieces for time in times]
     samples = [
@@ -120,14 +122,6 @@ def _client_gap_s(timing: pl.DataFrame, untraced: Sequence[StepTime]) -> float:
     return max(mean_s(untraced) - fmean(ends_us.to_series(1)) / 1e6, 0.0)
 
 
-def _archive(files: Sequence[Path], folder: Path) -> Path:
-    path = folder / "run_metadata.tar.gz"
-    with tarfile.open(path, "w:gz", compresslevel=4) as archive:
-        for step, file in enumerate(files):
-            archive.add(file, arcname=f"run_metadata_{step:05d}.pb")
-    return path
-
-
 class Settings(Record):
     """How many steps of one worker are traced, and how many are run untraced beside them.
 
@@ -147,9 +141,8 @@ def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[Planne
 
 
 def _check(requested: RequestedScenarios, needs: Sequence[PlannedRun], backend: Backend) -> None:
-    captures = any(need.settings["capture"] for need in needs)
-    if captures and backend not in BACKENDS:  # machines tell what they lack once they are up
-        check_tcpdump()
+    if any(need.settings["capture"] for need in needs):
+        check_tcpdump(backend)
 
 
 PROBE = Probe(

@@ -127,7 +127,10 @@ def test_the_memory_of_a_node_limits_the_batch(alone: None, tmp_path: Path) -> N
     assert 1 <= samples(result)["largest_batch_size"] < 448 * MIB / kept_bytes < 256
 
 
-def test_passes_of_one_device_alone_by_its_recipe(alone: None, tmp_path: Path) -> None:
+def test_passes_of_one_device_alone_by_its_recipe(
+    alone: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch_compute, "PIECE_S", 0.0)
     of = RequestedScenarios(own=(single(node_group("worker", "emu.native.c25", 1)),))
     quick: dict[str, Any] = {"batch_sizes": [1, 2], "trials": 3, "watched_trials": 2}
     (result,) = measured("torch_compute", tmp_path, of, "loopback", **quick)

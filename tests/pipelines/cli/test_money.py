@@ -51,7 +51,7 @@ def world(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     def prepared(cluster: Ec2Cluster, node: Node) -> None:
         cluster._about[node.name] = _MachineInfo(host={}, software={})  # noqa: SLF001
 
-    monkeypatch.setattr(ec2, "provider", lambda _: provider)
+    monkeypatch.setattr(ec2, "Ec2", lambda *_: provider)
     monkeypatch.setattr("profilers.renting.aws.Ec2", lambda _: provider)
     monkeypatch.setattr(Ec2Cluster, "_prepare", prepared)
     # Nothing is measured: whatever measures on this host need not be waited for.

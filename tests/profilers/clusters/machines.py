@@ -1,19 +1,23 @@
 """Machines for tests of `ssh`: sshd's of this host, each with an address and a home of its own."""
 
+import atexit
 import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from itertools import cycle
 from pathlib import Path
 
 import yaml
 
 from profilers.clusters.ec2 import VARIABLE as SHUTDOWN
-from profilers.clusters.machine_watch import MACHINE
+from profilers.clusters.received import MACHINE
+from profilers.clusters.ssh import CACHE
 
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin")
 NODE_TYPE = "lab.small"
@@ -60,10 +64,20 @@ def machine(
         yield {"node_type": node_type, "address": address, "port": port}
 
 
+@cache
+def _sent() -> Path:
+    """Return where all machines keep what is sent to them: what the first was sent, others have."""
+    folder = Path(tempfile.mkdtemp(prefix="sent-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 @contextmanager
 def _sshd(folder: Path, address: str, home: Path, of: Path) -> Iterator[int]:
-    for path in (home, of):
+    for path in (home, of, home / ".cache"):
         path.mkdir(exist_ok=True)
+    if not (cache := home / CACHE).exists():
+        cache.symlink_to(_sent())
     settings_of = folder / f"sshd-{address}"
     settings_of.mkdir()
     _keygen(settings_of / "hostkey")

@@ -34,7 +34,7 @@ RATE = Rate(usd_per_hour=0.06, most_usd_per_hour=0.10, source="test")
 @pytest.fixture
 def world(home: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     provider = World()
-    monkeypatch.setattr(ec2, "provider", lambda _: provider)
+    monkeypatch.setattr(ec2, "Ec2", lambda *_: provider)
     return provider
 
 

@@ -18,7 +18,7 @@ from typing import TypeVar
 from profilers.clusters import Node, open_cluster
 from profilers.clusters.ec2 import VARIABLE as SHUTDOWN
 from profilers.clusters.emulated import HEADROOM
-from profilers.clusters.machine_watch import MACHINE
+from profilers.clusters.received import MACHINE
 from warehouse.records import NodeGroup
 
 CPU_SHARE, LINK_MBPS = 0.5, 200.0
