@@ -22,23 +22,14 @@ from fleet.readings import METRICS, WatchedMetric
 Verdict = Literal["too_few", "same", "slower", "faster", "ended"]
 
 
-@dataclass(frozen=True)
-class Thresholds:
-    """When a difference is an alarm: both beyond chance, and large enough to matter.
-
-    Attributes:
-        z: standard deviations.
-        confirm_z: of a second probe, which is only asked because of an alarm.
-        change: part of the figure (0.04: 4 %).
-        least_probes: so many before, or nothing is said.
-        speed_ups: whether becoming faster is an alarm too.
-    """
-
-    z: float = 3.0
-    confirm_z: float = 2.5
-    change: float = 0.04
-    least_probes: int = 5
-    speed_ups: bool = False
+ALARM_Z = 3.0
+"""Standard deviations that a difference has to be beyond chance to be an alarm."""
+CONFIRM_Z = 2.5
+"""The same of a second probe, which is only asked because of an alarm."""
+ALARM_CHANGE = 0.04
+"""Part of the figure that a difference has to be to matter."""
+LEAST_PROBES = 5
+"""So many before, or nothing is said."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +64,9 @@ class Judgement:
 def judge(
     history: pl.DataFrame,
     fresh: pl.DataFrame,
-    thresholds: Thresholds,
     since: pl.DataFrame | None = None,
+    *,
+    speed_ups: bool = False,
 ) -> tuple[Judgement, ...]:
     """Judge a probe by those before it.
 
@@ -83,9 +75,9 @@ def judge(
             one speed, but of those that raised an alarm: what is slow would soon be what is
             expected. After a confirmed shift and a full profile, history begins with that.
         fresh: `readings` of the probe.
-        thresholds: when it is an alarm.
         since: `readings` between these: of a change that goes on, and is not yet a history. They
             count where machines are rented.
+        speed_ups: whether becoming faster is an alarm too.
 
     Returns:
         One for each metric that the probe has.
@@ -100,15 +92,13 @@ def judge(
             earlier.get(reading["metric"], nothing),
             later.get(reading["metric"], nothing),
             reading,
-            thresholds,
+            speed_ups=speed_ups,
         )
         for reading in fresh.iter_rows(named=True)
     )
 
 
-def confirmed(
-    first: Sequence[Judgement], second: Sequence[Judgement], thresholds: Thresholds
-) -> tuple[str, ...]:
+def confirmed(first: Sequence[Judgement], second: Sequence[Judgement]) -> tuple[str, ...]:
     """Return the metrics of which a second, fresh probe says the same as the first one's alarms."""
     alarms = {
         judgement.metric: judgement.z
@@ -122,8 +112,8 @@ def confirmed(
         and judgement.change is not None
         and judgement.metric in alarms
         and copysign(judgement.z, alarms[judgement.metric]) == judgement.z
-        and abs(judgement.z) >= thresholds.confirm_z
-        and abs(judgement.change) >= thresholds.change
+        and abs(judgement.z) >= CONFIRM_Z
+        and abs(judgement.change) >= ALARM_CHANGE
     )
 
 
@@ -137,10 +127,10 @@ def _comparable(history: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
 
 
 def _judged(
-    earlier: pl.DataFrame, since: pl.DataFrame, reading: Mapping[str, Any], thresholds: Thresholds
+    earlier: pl.DataFrame, since: pl.DataFrame, reading: Mapping[str, Any], *, speed_ups: bool
 ) -> Judgement:
     metric, value = reading["metric"], reading["value"]
-    if earlier.height < thresholds.least_probes:
+    if earlier.height < LEAST_PROBES:
         return Judgement(metric, value, None, None, None, earlier.height, "too_few", False)
     watched = METRICS[metric]
     spread, newest = None, 1
@@ -151,18 +141,17 @@ def _judged(
         slower = slowness - baseline.expected(host)
         deviation = baseline.deviation(host, noise)
     else:
-        least = thresholds.least_probes
-        machines = Machines.of(earlier, since, slowness, noise, watched, least)
-        slower, deviation = machines.slower, machines.deviation
-        spread, newest = machines.spread, machines.newest
-        value = exp(machines.slowness if watched.more_is_slower else -machines.slowness)
+        newest, mean, slower, deviation, spread = _newest_machines(
+            earlier, since, slowness, noise, watched
+        )
+        value = exp(mean if watched.more_is_slower else -mean)
     z = slower / deviation
     expected = value * exp(-slower if watched.more_is_slower else slower)
     change = value / expected - 1
     verdict: Verdict = "same"
-    if abs(z) >= thresholds.z and abs(change) >= thresholds.change:
+    if abs(z) >= ALARM_Z and abs(change) >= ALARM_CHANGE:
         verdict = "slower" if z > 0 else "faster"
-    alarm = verdict == "slower" or (verdict == "faster" and thresholds.speed_ups)
+    alarm = verdict == "slower" or (verdict == "faster" and speed_ups)
     return Judgement(
         *(metric, value, expected, change, z, earlier.height, verdict, alarm),
         machines=newest,
@@ -311,62 +300,45 @@ _BEFORE = 3
 """So many times as many there are before, at least: few say too little of how machines differ."""
 
 
-@dataclass(frozen=True)
-class Machines:
-    """How the newest machines of a type differ from those before, as many as differ most clearly.
+def _newest_machines(
+    earlier: pl.DataFrame,
+    since: pl.DataFrame,
+    slowness: float,
+    noise: float,
+    watched: WatchedMetric,
+) -> tuple[int, float, float, float, float]:
+    """Hold the newest machines against those before, as many as differ most clearly.
 
-    Attributes:
-        newest: how many these are, with the one that was probed last.
-        slowness: their mean.
-        slower: by how much that is more than the mean of those before.
-        deviation: standard deviation to expect of that.
-        spread: standard deviation between machines.
+    Args:
+        earlier: readings of one metric, `LEAST_PROBES` or more.
+        since: readings after these that are no part of what is expected; none: the newest of
+            `earlier` are held together with the last one.
+        slowness: of the last one.
+        noise: within its probe.
+        watched: the metric.
+
+    Returns:
+        How many these are, with the one that was probed last; their mean slowness; by how much that
+        is more than the mean of those before; the standard deviation to expect of that, and the one
+        between machines.
     """
-
-    newest: int
-    slowness: float
-    slower: float
-    deviation: float
-    spread: float
-
-    @classmethod
-    def of(
-        cls,
-        earlier: pl.DataFrame,
-        since: pl.DataFrame,
-        slowness: float,
-        noise: float,
-        watched: WatchedMetric,
-        least: int,
-    ) -> Self:
-        """Hold the newest machines against those before.
-
-        Args:
-            earlier: readings of one metric, `least` or more.
-            since: readings after these that are no part of what is expected; none: the newest of
-                `earlier` are held together with the last one.
-            slowness: of the last one.
-            noise: within its probe.
-            watched: the metric.
-            least: so many are left before.
-        """
-        history = earlier.sort("started_at")["slowness"].to_numpy()
-        after = since.sort("started_at")["slowness"].to_numpy()
-        within = max(watched.scatter, float(np.median(earlier["noise"].to_numpy())), noise)
-        candidates = []
-        for newest in range(1, _NEWEST_MACHINES + 1):
-            before, together = history, after
-            if since.is_empty():
-                before, together = np.split(history, [len(history) - (newest - 1)])
-            are_few = len(before) < max(least, _BEFORE * newest)
-            if newest > 1 and (are_few or len(together) < newest - 1):
-                break
-            mean = float(np.mean([*together[len(together) - (newest - 1) :], slowness]))
-            spread = _spread(before, within, watched.between_machines)
-            each = spread**2 + within**2
-            deviation = sqrt(each * (1 / newest + 1 / len(before)))
-            candidates.append(cls(newest, mean, mean - float(before.mean()), deviation, spread))
-        return max(candidates, key=lambda machines: abs(machines.slower) / machines.deviation)
+    history = earlier.sort("started_at")["slowness"].to_numpy()
+    after = since.sort("started_at")["slowness"].to_numpy()
+    within = max(watched.scatter, float(np.median(earlier["noise"].to_numpy())), noise)
+    candidates = []
+    for newest in range(1, _NEWEST_MACHINES + 1):
+        before, together = history, after
+        if since.is_empty():
+            before, together = np.split(history, [len(history) - (newest - 1)])
+        are_few = len(before) < max(LEAST_PROBES, _BEFORE * newest)
+        if newest > 1 and (are_few or len(together) < newest - 1):
+            break
+        mean = float(np.mean([*together[len(together) - (newest - 1) :], slowness]))
+        spread = _spread(before, within, watched.between_machines)
+        each = spread**2 + within**2
+        deviation = sqrt(each * (1 / newest + 1 / len(before)))
+        candidates.append((newest, mean, mean - float(before.mean()), deviation, spread))
+    return max(candidates, key=lambda machines: abs(machines[2]) / machines[3])
 
 
 def _spread(slowness: NDArray[np.float64], within: float, expected: float) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from fleet import drift
-from fleet.drift import Judgement, Thresholds, judge
+from fleet.drift import Judgement
 from fleet.readings import in_words
 from warehouse.home import HISTORY
 from warehouse.records import Backend, Run
@@ -63,7 +63,7 @@ def regimes(
 
 
 def judge_readings(
-    readings: pl.DataFrame, going_on: tuple[Regime, ...], fresh: str, thresholds: Thresholds
+    readings: pl.DataFrame, going_on: tuple[Regime, ...], fresh: str
 ) -> tuple[Judgement, ...]:
     """Judge a probe by the regimes that go on.
 
@@ -71,21 +71,19 @@ def judge_readings(
         readings: of all these probes and of the fresh one (`fleet.readings.readings`).
         going_on: the regimes, the newest last.
         fresh: run id of the probe that is judged.
-        thresholds: when a difference is an alarm.
 
     Returns:
         One for each metric that the probe has.
     """
     newest = going_on[-1]
-    is_young = newest.change is not None and len(newest.probes) < thresholds.least_probes
+    is_young = newest.change is not None and len(newest.probes) < drift.LEAST_PROBES
     history = going_on[-2] if is_young else newest
-    # Of a type that has become slower, becoming faster is the end of that.
-    speed_ups = thresholds.speed_ups or newest.change is not None
-    judgements = judge(
+    judgements = drift.judge(
         readings.filter(pl.col("run_id").is_in(history.probes)),
         readings.filter(pl.col("run_id") == fresh),
-        replace(thresholds, speed_ups=speed_ups),
         since=readings.filter(pl.col("run_id").is_in(newest.probes if is_young else [])),
+        # Of a type that has become slower, becoming faster is the end of that.
+        speed_ups=newest.change is not None,
     )
     if not is_young or newest.change is None:
         return judgements
@@ -104,16 +102,14 @@ def judge_readings(
     )
 
 
-def confirmed(
-    first: Sequence[Judgement], second: Sequence[Judgement], thresholds: Thresholds
-) -> tuple[str, ...]:
+def confirmed(first: Sequence[Judgement], second: Sequence[Judgement]) -> tuple[str, ...]:
     """Return the metrics of which a second, fresh probe says the same as the first one's alarms."""
     ends = [
         {judgement.metric for judgement in judgements if judgement.verdict == "ended"}
         for judgements in (first, second)
     ]
     changed = [judgement for judgement in first if judgement.verdict != "ended"]
-    return (*drift.confirmed(changed, second, thresholds), *sorted(ends[0] & ends[1]))
+    return (*drift.confirmed(changed, second), *sorted(ends[0] & ends[1]))
 
 
 NodeTypeKey = tuple[str, Backend, str]

@@ -9,7 +9,7 @@ from time import monotonic
 
 import polars as pl
 
-from fleet.drift import Judgement, Thresholds
+from fleet.drift import ALARM_CHANGE, ALARM_Z, Judgement
 from fleet.history import (
     Change,
     Regime,
@@ -37,7 +37,6 @@ from warehouse.warehouse import Warehouse
 
 JUDGE = "drift"
 """The probe of runs that hold judgements."""
-THRESHOLDS = Thresholds()
 _MOST_PROBES = 100
 """Of a type, so many of the newest are compared with: what is older says little of today."""
 
@@ -63,19 +62,21 @@ def watch(visits: Visits, warehouse: Warehouse, progress: Progress) -> pl.DataFr
     warehouse.load(recheck=False)
     name, round_ = visits.member.node_type, visits.round_
     same: tuple[str, ...] = ()
-    first, second = _unjudged(visits, warehouse), None
-    if first is None:
+    last, second = last_probe(visits.runs), None
+    if last is None or last.run_id in judged_probes(warehouse.home, [last.run_id]):
         round_, first = _probed(round_, warehouse, progress)
+    else:
+        first = landed_run(warehouse.landing / last.run_id)
     judgements = _judged(first, warehouse)
     if alarms := ", ".join(_in_words(judgement) for judgement in judgements if judgement.alarm):
         progress.warn(f"{name} seems to have changed: {alarms}; probing again")
         following = replace(round_, repeat=round_.repeat + 1, runs=())
         _, second = _probed(round_ if round_.missing else following, warehouse, progress)
-        same = confirmed(judgements, _judged(second, warehouse, but=first), THRESHOLDS)
+        same = confirmed(judgements, _judged(second, warehouse, but=first))
     rows = _rows(name, judgements, first, second, same)
     if same:  # before it lands: who dies meanwhile judges it again, and tells it again
         tell(*_notice(name, first, rows), progress.warn)
-    _land(first, rows, _spreads(judgements), warehouse.landing, now())
+    _land(first, rows, judgements, warehouse.landing, now())
     if same:
         progress.warn(f"{name} has changed: {', '.join(same)}; its profiles are stale")
     warehouse.load(recheck=False)
@@ -91,14 +92,6 @@ def _probed(round_: Round, warehouse: Warehouse, progress: Progress) -> tuple[Ro
     return round_, max(round_.runs_of(WATCH).values(), key=lambda run: run.started_at)
 
 
-def _unjudged(visits: Visits, warehouse: Warehouse) -> Run | None:
-    """Return the last probe, if nothing has judged it and it has confirmed nothing."""
-    last = last_probe(visits.runs)
-    if last is None or last.run_id in judged_probes(warehouse.home, [last.run_id]):
-        return None
-    return landed_run(warehouse.landing / last.run_id)
-
-
 def _judged(fresh: Run, warehouse: Warehouse, but: Run | None = None) -> tuple[Judgement, ...]:
     """Judge a probe by those before it on links of the same speed, but for one.
 
@@ -109,7 +102,7 @@ def _judged(fresh: Run, warehouse: Warehouse, but: Run | None = None) -> tuple[J
     going_on = _regimes(known, fresh, but)
     compared = [fresh.run_id, *(run_id for regime in going_on[-2:] for run_id in regime.probes)]
     figures = readings(_windows(known.filter(pl.col("run_id").is_in(compared)), warehouse))
-    return judge_readings(figures, going_on, fresh.run_id, THRESHOLDS)
+    return judge_readings(figures, going_on, fresh.run_id)
 
 
 def _regimes(known: pl.DataFrame, fresh: Run, but: Run | None) -> tuple[Regime, ...]:
@@ -187,18 +180,10 @@ def _notice(name: str, first: Run, rows: pl.DataFrame) -> tuple[str, Mapping[str
     }
 
 
-def _spreads(judgements: Sequence[Judgement]) -> dict[str, float]:
-    """Return by how many per cent machines of a rented type differ, by metric."""
-    return {
-        f"spread_percent_{judgement.metric}": round(100 * judgement.spread, 1)
-        for judgement in judgements
-        if judgement.spread is not None
-    }
-
-
 def _land(
-    first: Run, rows: pl.DataFrame, spreads: Mapping[str, float], landing: Path, at: datetime
+    first: Run, rows: pl.DataFrame, judgements: Sequence[Judgement], landing: Path, at: datetime
 ) -> None:
+    """Land judgements, with by how many per cent machines of a rented type differ."""
     run = first.model_copy(
         update={
             "run_id": f"{at:%Y%m%dT%H%M%S}-{JUDGE}-{uuid.uuid4().hex[:8]}",
@@ -207,9 +192,13 @@ def _land(
             "ended_at": at,
             "config": {
                 "watched": first.run_id,
-                "z": THRESHOLDS.z,
-                "change": THRESHOLDS.change,
-                **spreads,
+                "z": ALARM_Z,
+                "change": ALARM_CHANGE,
+                **{
+                    f"spread_percent_{judgement.metric}": round(100 * judgement.spread, 1)
+                    for judgement in judgements
+                    if judgement.spread is not None
+                },
             },
             "cost_usd": None,
         }

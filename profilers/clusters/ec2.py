@@ -22,7 +22,7 @@ from profilers.clusters.node_types import gpus
 from profilers.clusters.ssh import SshCluster
 from profilers.nodes.notices import watch_for_notice
 from profilers.renting import aws, reaper
-from profilers.renting.access import Access, close_accesses, open_access
+from profilers.renting.access import close_accesses, open_access
 from profilers.renting.aws import Ec2
 from profilers.renting.book import Book, LaunchIntent
 from profilers.renting.cap import BOOT_HOURS, hours_for, required_allowance
@@ -205,7 +205,7 @@ class Ec2Cluster(SshCluster):
         """Ids of all that runs have had; of those that failed, `lost` asks."""
         self._notice: str | None = None
         self._unsettled = False
-        self._access: Access | None = None
+        self._key = list[str]()
         self._held = ExitStack()
 
     def up(self) -> None:
@@ -215,10 +215,9 @@ class Ec2Cluster(SshCluster):
         reaper.settle_dead(
             self._book, lambda region: known.get(region) or Ec2(region), self._allowance.say
         )
-        self._access = open_access(
+        self._provider.how, self._key = open_access(
             self._provider, self._book, self._launch, self._prefix, owner.token(), owner.folder()
         )
-        self._provider.how = self._access.how
         super().up()
 
     def facts(self) -> Mapping[str, str | int | float | bool | None]:
@@ -339,8 +338,7 @@ class Ec2Cluster(SshCluster):
     def _connection(self, node: Node) -> list[str]:
         boot = self._boots[node.address]
         ssh, *words = super()._connection(node)
-        key = self._access.ssh_options if self._access else []
-        return [ssh, *boot.ssh_options, *key, *words]
+        return [ssh, *boot.ssh_options, *self._key, *words]
 
     def _prepare(self, node: Node) -> None:
         boot = self._boots[node.address]

@@ -11,7 +11,6 @@ import time
 import urllib.request
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -174,32 +173,13 @@ def _tags(kind: str, owner: str, home_token: str) -> list[dict[str, Any]]:
     return [{"ResourceType": kind, "Tags": listed}]
 
 
-@dataclass(frozen=True)
-class Access:
-    """How the nodes of one cluster are launched and reached.
-
-    Attributes:
-        how: the launch of the fleet file, with the key and the group that were made.
-        key_file: the private key, if one was made; this user alone can read it.
-    """
-
-    how: Launch
-    key_file: Path | None
-
-    @property
-    def ssh_options(self) -> list[str]:
-        """Words of ssh that log in with the key."""
-        if self.key_file is None:
-            return []
-        return ["-i", str(self.key_file), "-o", "IdentitiesOnly=yes"]
-
-
 def open_access(
     provider: AccessProvider, book: Book, how: Launch, owner: str, home_token: str, folder: Path
-) -> Access:
+) -> tuple[Launch, list[str]]:
     """Make the key and the group that a launch lacks, and return how it is done with them.
 
-    A launch template names its own.
+    Beside it stand the words of ssh that log in with the key, if one was made: its file this user
+    alone can read. A launch template names its own.
 
     Args:
         provider: of the region.
@@ -213,23 +193,23 @@ def open_access(
         ProbeFailed: EC2 refuses, or the caller's own address is not known.
     """
     if how.launch_template is not None or (how.key_name and how.security_groups):
-        return Access(how, None)
+        return how, []
     asked = AccessIntent(token=owner, region=how.region, at=clock.now())
     book.write(asked)
     made: dict[str, Any] = {}
-    key_file = None
+    words = list[str]()
     if not how.key_name:
         key_file = folder / f"key-{secrets.token_hex(4)}"
         generate = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", owner, "-f", str(key_file)]
         subprocess.run(generate, check=True, capture_output=True, timeout=60)
         provider.import_key(owner, key_file.with_suffix(".pub").read_text(), home_token)
-        made["key_name"] = owner
+        made["key_name"], words = owner, ["-i", str(key_file), "-o", "IdentitiesOnly=yes"]
     if not how.security_groups:
         subnet = str(next(iter(how.places.values())))
         caller = how.ssh_from or own_address()
         made["security_groups"] = (provider.make_group(owner, subnet, caller, home_token),)
     book.write(asked.model_copy(update={"is_made": True}))
-    return Access(how.model_copy(update=made), key_file)
+    return how.model_copy(update=made), words
 
 
 def own_address() -> str:

@@ -11,7 +11,6 @@ import itertools
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
 
@@ -88,23 +87,18 @@ class Settings(Record):
         return PIECE_STEPS * max(LEAST_PIECES, round(wanted / PIECE_STEPS))
 
 
-@dataclass(frozen=True)
-class Piece:
-    """Iterations that followed each other: when each rank's began, and when the last one ended.
+Piece = Sequence[Sequence[int]]
+"""Iterations that followed each other: when each rank's began, and when the last one ended.
 
-    [ranks][iterations + 1], microseconds of UTC; the first iteration does not count.
-    """
+[ranks][iterations + 1], microseconds of UTC; the first iteration does not count."""
 
-    times_us: tuple[tuple[int, ...], ...]
 
-    @property
-    def steps_s(self) -> list[float]:
-        """Return the seconds of each counted iteration, the mean over ranks."""
-        ranks = [
-            [(end - start) / 1e6 for start, end in itertools.pairwise(times[1:])]
-            for times in self.times_us
-        ]
-        return [fmean(step) for step in zip(*ranks, strict=True)]
+def mean_steps_s(piece: Piece) -> list[float]:
+    """Return the seconds of each counted iteration, the mean over ranks."""
+    ranks = [
+        [(end - start) / 1e6 for start, end in itertools.pairwise(times[1:])] for times in piece
+    ]
+    return [fmean(step) for step in zip(*ranks, strict=True)]
 
 
 def _run(session: Session, needs: Sequence[PlannedRun]) -> Iterator[Measured]:
@@ -132,10 +126,15 @@ def _measured(ranks: Ranks, batches: Batches, settings: Settings, scenario: Scen
     names = ranks.on(batches)
     ranks.connect(names, 1)
     ranks.ask(names, "replicated", STEP_TIMEOUT_S, do="replicate")
+    by_rank = {name: size for node, size in batches.items() for name in ranks.on([node])}
     attempts: list[Piece] = []
 
     def piece(steps: int) -> Piece:
-        attempts.append(_piece(ranks, batches, steps))
+        """Train steps on all ranks together."""
+        for name, batch_size in by_rank.items():
+            ranks.tell(name, do="train", batch_size=batch_size, steps=steps)
+        replies = ranks.expect(by_rank, "trained", STEP_TIMEOUT_S * steps)
+        attempts.append([replies[name]["times_us"] for name in by_rank])
         return attempts[-1]
 
     warm_up = piece(WARM_UPS)
@@ -144,8 +143,8 @@ def _measured(ranks: Ranks, batches: Batches, settings: Settings, scenario: Scen
     patience, started_s = Patience(ranks.cluster.cpu_times, PATIENCE_S), time.monotonic()
     while not settings.are_reached(steps_s, time.monotonic() - started_s):
         pieces.append(patience.measure_undisturbed(partial(piece, 1 + PIECE_STEPS)))
-        steps_s += pieces[-1].value.steps_s
-    counted = [(fmean(each.value.steps_s), each) for each in pieces]
+        steps_s += mean_steps_s(pieces[-1].value)
+    counted = [(fmean(mean_steps_s(each.value)), each) for each in pieces]
     tables = {
         "sample": sample_table(window_rows(STEP_TIME, counted)),
         "step": step_table(step_rows(warm_up, [each.value for each in pieces])),
@@ -162,20 +161,11 @@ def _measured(ranks: Ranks, batches: Batches, settings: Settings, scenario: Scen
     return Measured(tables, config)
 
 
-def _piece(ranks: Ranks, batches: Batches, steps: int) -> Piece:
-    """Train steps on all ranks of a scenario together."""
-    by_rank = {name: size for node, size in batches.items() for name in ranks.on([node])}
-    for name, batch_size in by_rank.items():
-        ranks.tell(name, do="train", batch_size=batch_size, steps=steps)
-    replies = ranks.expect(by_rank, "trained", STEP_TIMEOUT_S * steps)
-    return Piece(tuple(tuple(replies[name]["times_us"]) for name in by_rank))
-
-
 def step_rows(warm_up: Piece, pieces: Sequence[Piece]) -> Iterator[StepRow]:
     """Yield rows of table step; each piece is a window, and what does not count is in none."""
-    counts = [0] * len(warm_up.times_us)
+    counts = [0] * len(warm_up)
     for window, piece in enumerate([warm_up, *pieces], start=-1):
-        for rank, times in enumerate(piece.times_us):
+        for rank, times in enumerate(piece):
             for i, (start_us, end_us) in enumerate(itertools.pairwise(times)):
                 inside = window if window >= 0 and i else None
                 yield rank, counts[rank], inside, False, start_us, end_us

@@ -164,7 +164,7 @@ def test_renting_needs_what_its_policy_allows(cloud: Cloud, tmp_path: Path, call
     calls.clear()  # what the stand-in asked of itself
     assert observe_prices(REGION, ("*",), 2.0, DAY).tables["price"].height
     ec2, book = Ec2(REGION), Book(tmp_path / "rented")
-    ec2.how = open_access(ec2, book, how, "stepcast-0", "0" * 12, tmp_path).how
+    ec2.how = open_access(ec2, book, how, "stepcast-0", "0" * 12, tmp_path)[0]
     launch(ec2, "t0")
     assert ec2.tagged_access("0" * 12) == {"stepcast-0"}
     assert close_accesses(ec2, book, ["stepcast-0"], print, 0.0) == ()

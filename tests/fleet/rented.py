@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from fleet.drift import Thresholds, confirmed, judge
+from fleet.drift import confirmed, judge
 from profilers.watch import probe as watch
 
 Floats = NDArray[np.floating]
@@ -28,11 +28,8 @@ def _slow_in(part: float) -> Draw:
 
 
 MACHINES: Mapping[str, Draw] = {
-    "differ by 2 % (normal)": _alike(0.02),
     "differ by 17 % (normal)": _alike(log(1.28) / 2**0.5),
-    "differ by 30 % (normal)": _alike(0.3),
     "one half 28 % slower": _slow_in(0.5),
-    "a fifth 28 % slower": _slow_in(0.2),
 }
 """How slow machines of a type are: logarithms."""
 
@@ -78,16 +75,16 @@ def rates(
         many: histories.
         are_one: whether they are judged as starts of one machine.
     """
-    chance, thresholds = np.random.default_rng(0), Thresholds()
+    chance = np.random.default_rng(0)
     alarms = same = 0
     for _ in range(many):
         slowness = draw(chance, visits + 2) + PROBE_SD * chance.standard_normal(visits + 2)
         slowness[visits - 3 :] += log(slower)
         history = readings_of(slowness[:visits], are_one=are_one)
         first, second = (
-            judge(history, readings_of(slowness[day : day + 1], day, are_one=are_one), thresholds)
+            judge(history, readings_of(slowness[day : day + 1], day, are_one=are_one))
             for day in (visits, visits + 1)
         )
         alarms += first[0].alarm
-        same += bool(confirmed(first, second, thresholds))
+        same += bool(confirmed(first, second))
     return Rates(alarms / many, same / many)

@@ -1,7 +1,6 @@
 """Judging probes: closed forms, and what must not change a judgement."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import exp, log, pi, sqrt
 
 import numpy as np
@@ -9,14 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.drift import Judgement, Thresholds, confirmed, judge
+from fleet.drift import ALARM_Z, Judgement, confirmed, judge
 from fleet.history import Change, Regime, judge_readings, regimes
 from fleet.readings import METRICS, readings
 from profilers.watch import probe as watch
 from tests.fleet.probes import Figures, windows
 from tests.fleet.rented import MACHINES, rates, readings_of
 
-PLAIN = Thresholds(z=4.0, change=0.04, least_probes=5)
 figures = st.floats(0.5, 2.0)
 
 
@@ -26,12 +24,12 @@ def judged(
     *,
     boots: Sequence[str] = (),
     boot: str = "a",
-    thresholds: Thresholds = PLAIN,
+    speed_ups: bool = False,
 ) -> dict[str, Judgement]:
     """Judge a probe by earlier ones, all of start "a" of the host unless told otherwise."""
     history = readings(windows(earlier, boots or ["a"] * len(earlier)))
     new = readings(windows([fresh], [boot], first=len(earlier)))
-    return {judgement.metric: judgement for judgement in judge(history, new, thresholds)}
+    return {judgement.metric: judgement for judgement in judge(history, new, speed_ups=speed_ups)}
 
 
 def of_links(*values: float) -> list[Figures]:
@@ -64,7 +62,7 @@ def test_noise_within_probes_is_the_least_scale() -> None:
 def test_a_tiny_difference_matters_to_nobody() -> None:
     judgement = judged(of_links(*[1.0] * 9), of_links(0.97)[0])[watch.TO_SERVER]
     assert judgement.z is not None
-    assert judgement.z > PLAIN.z
+    assert judgement.z > ALARM_Z
     assert judgement.verdict == "same"
 
 
@@ -72,8 +70,7 @@ def test_faster_is_noted_and_no_alarm_unless_asked_for() -> None:
     earlier, fresh = of_links(*[1.0] * 9), of_links(1.2)[0]
     judgement = judged(earlier, fresh)[watch.TO_SERVER]
     assert (judgement.verdict, judgement.alarm) == ("faster", False)
-    both = replace(PLAIN, speed_ups=True)
-    assert judged(earlier, fresh, thresholds=both)[watch.TO_SERVER].alarm
+    assert judged(earlier, fresh, speed_ups=True)[watch.TO_SERVER].alarm
 
 
 def test_a_slow_host_is_no_slow_node() -> None:
@@ -165,16 +162,16 @@ def test_a_second_probe_confirms_the_same_metric_and_direction() -> None:
         said("e", None, None),
         said("calm", 9.0, 0.2, alarm=True),
     ]
-    assert confirmed(first, second, replace(PLAIN, confirm_z=2.5)) == ("a",)
+    assert confirmed(first, second) == ("a",)
     faster = [said("a", -9, -0.2, alarm=True)]
-    assert confirmed(faster, [said("a", -3, -0.2)], PLAIN) == ("a",)
+    assert confirmed(faster, [said("a", -3, -0.2)]) == ("a",)
 
 
 def test_a_spread_between_machines_is_a_part_of_its_own() -> None:
     """Five machines whose slowness differs by 0.2 in all: the prior weighs as much as three."""
     logs = np.array([0.0, 0.1, -0.1, 0.1, -0.1])
     history = readings_of(logs)
-    (judgement,) = judge(history, readings_of(np.array([0.25]), 5), PLAIN)
+    (judgement,) = judge(history, readings_of(np.array([0.25]), 5))
     prior = METRICS[watch.STEP_TIME].between_machines
     whole = (3 * (prior**2 + 0.03**2) + 0.04) / (3 + 4)
     assert judgement.spread == pytest.approx(sqrt(whole - 0.03**2))
@@ -185,10 +182,8 @@ def test_a_spread_between_machines_is_a_part_of_its_own() -> None:
 @pytest.mark.parametrize("are_one", [True, False])
 def test_a_machine_that_is_28_percent_slower_than_five_others(are_one: bool) -> None:
     history = readings_of(np.zeros(5), are_one=are_one)
-    (slow,) = judge(history, readings_of(np.array([log(1.28)]), 5, are_one=are_one), Thresholds())
+    (slow,) = judge(history, readings_of(np.array([log(1.28)]), 5, are_one=are_one))
     assert slow.alarm is are_one
-    few = judge(history[:2], history[2:3], Thresholds(least_probes=2))
-    assert few[0].verdict == "same"
 
 
 def test_the_newest_machines_count_together() -> None:
@@ -196,8 +191,8 @@ def test_the_newest_machines_count_together() -> None:
     chance = np.random.default_rng(0)
     logs = 0.17 * chance.standard_normal(30)
     logs[-4:] = log(1.4)
-    alone = judge(readings_of(logs[:-4]), readings_of(logs[-1:], 30), Thresholds())[0]
-    together = judge(readings_of(logs[:-1]), readings_of(logs[-1:], 30), Thresholds())[0]
+    alone = judge(readings_of(logs[:-4]), readings_of(logs[-1:], 30))[0]
+    together = judge(readings_of(logs[:-1]), readings_of(logs[-1:], 30))[0]
     assert (alone.alarm, together.alarm, together.machines) == (False, True, 4)
     assert together.value == pytest.approx(1.4)
 
@@ -217,31 +212,21 @@ def probes(*numbers: int) -> list[str]:
     return [f"probe-{number}" for number in numbers]
 
 
-def found(changes: Mapping[str, Change], odd: Sequence[str] = (), count: int = 6) -> list[Regime]:
-    return list(regimes(probes(*range(count)), changes, set(odd)))
-
-
-def test_without_changes_all_probes_are_one_regime() -> None:
-    assert found({}) == [Regime(None, probes(0, 1, 2, 3, 4, 5))]
-
-
-def test_probes_of_alarms_that_were_not_confirmed_are_left_out() -> None:
-    assert found({}, odd=["probe-2", "probe-3"]) == [Regime(None, probes(0, 1, 4, 5))]
-
-
-def test_a_change_begins_a_regime_with_its_own_probe() -> None:
-    assert found({"probe-3": BEGAN}) == [
-        Regime(None, probes(0, 1, 2)),
-        Regime(BEGAN, probes(3, 4, 5)),
-    ]
-
-
-def test_the_end_of_a_change_brings_back_what_was_before() -> None:
-    assert found({"probe-2": BEGAN, "probe-4": ENDED}) == [Regime(None, probes(0, 1, 4, 5))]
-
-
-def test_an_end_without_a_beginning_begins_a_regime() -> None:
-    assert [regime.change for regime in found({"probe-3": ENDED})] == [None, ENDED]
+@pytest.mark.parametrize(
+    ("changes", "odd", "expected"),
+    [
+        ({}, [], [Regime(None, probes(0, 1, 2, 3, 4, 5))]),
+        ({}, [2, 3], [Regime(None, probes(0, 1, 4, 5))]),
+        ({3: BEGAN}, [], [Regime(None, probes(0, 1, 2)), Regime(BEGAN, probes(3, 4, 5))]),
+        ({2: BEGAN, 4: ENDED}, [], [Regime(None, probes(0, 1, 4, 5))]),
+        ({3: ENDED}, [], [Regime(None, probes(0, 1, 2)), Regime(ENDED, probes(3, 4, 5))]),
+    ],
+)
+def test_regimes_begin_and_end_with_changes_and_leave_out_odd_probes(
+    changes: Mapping[int, Change], odd: Sequence[int], expected: list[Regime]
+) -> None:
+    known = {f"probe-{number}": change for number, change in changes.items()}
+    assert list(regimes(probes(*range(6)), known, set(probes(*odd)))) == expected
 
 
 @given(
@@ -267,8 +252,7 @@ def told(values: Sequence[float], going_on: Sequence[Regime]) -> dict[str, Judge
     rows = readings(windows(of, ["a"] * len(of)))
     last = f"probe-{len(of) - 1}"
     return {
-        judgement.metric: judgement
-        for judgement in judge_readings(rows, tuple(going_on), last, PLAIN)
+        judgement.metric: judgement for judgement in judge_readings(rows, tuple(going_on), last)
     }
 
 

@@ -15,7 +15,7 @@ from profilers.nodes.torch_network import TrainedNetwork
 from profilers.nodes.torch_training import shard
 from profilers.probe import ProbeResult, RequestedScenarios, Session, measure_planned_runs
 from profilers.tables import step_table
-from profilers.torch_throughput.probe import PROBE, Piece, Settings, step_rows
+from profilers.torch_throughput.probe import PROBE, Settings, mean_steps_s, step_rows
 from tests.profilers.training import measured, scenario
 from warehouse.records import BadInput, Strategy, TrainingWorkload
 
@@ -35,8 +35,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> "list[subprocess.Popen[str]]":
 
 
 def test_an_iteration_takes_the_mean_over_ranks_without_the_first() -> None:
-    piece = Piece(((0, 9_000_000, 10_000_000, 12_000_000), (0, 9_000_000, 11_000_000, 13_000_000)))
-    assert piece.steps_s == [1.5, 2.0]
+    piece = [(0, 9_000_000, 10_000_000, 12_000_000), (0, 9_000_000, 11_000_000, 13_000_000)]
+    assert mean_steps_s(piece) == [1.5, 2.0]
 
 
 def test_a_goal_is_reached_by_count_by_precision_or_by_time() -> None:
@@ -51,8 +51,7 @@ def test_a_goal_is_reached_by_count_by_precision_or_by_time() -> None:
 
 
 def test_steps_keep_what_does_not_count() -> None:
-    pieces = [Piece(((2, 4, 6, 8),)), Piece(((8, 9, 10, 11),))]
-    rows = step_table(step_rows(Piece(((0, 1, 2),)), pieces))
+    rows = step_table(step_rows([(0, 1, 2)], [[(2, 4, 6, 8)], [(8, 9, 10, 11)]]))
     assert rows["window"].to_list() == [None, None, None, 0, 0, None, 1, 1]
     assert rows["step"].to_list() == list(range(8))
     assert rows["start_us"].to_list() == [0, 1, 2, 4, 6, 8, 9, 10]

@@ -19,7 +19,7 @@ from profilers.clusters import owner
 from profilers.clusters.fleet import Launch
 from profilers.prices.aws import client
 from profilers.renting import access
-from profilers.renting.access import Access, close_accesses, open_access, own_address
+from profilers.renting.access import close_accesses, open_access, own_address
 from profilers.renting.aws import Ec2
 from profilers.renting.book import AccessIntent, Book
 from profilers.renting.reaper import reap, settle_dead
@@ -55,7 +55,7 @@ def how(cloud: Cloud, **more: Any) -> Launch:
     return Launch(region=REGION, image="ami-12345678", subnets=subnets, ssh_from=CALLER, **more)
 
 
-def opened(cloud: Cloud, folder: Path, name: str = NAME, **more: Any) -> Access:
+def opened(cloud: Cloud, folder: Path, name: str = NAME, **more: Any) -> tuple[Launch, list[str]]:
     folder.mkdir(exist_ok=True, mode=0o700)
     return open_access(Ec2(REGION), Book(folder), how(cloud, **more), name, HOME, folder)
 
@@ -84,9 +84,9 @@ def there(cloud: Cloud) -> set[str]:
 
 
 def test_nodes_reach_each_other_and_the_caller_their_ssh(cloud: Cloud, tmp_path: Path) -> None:
-    made = opened(cloud, tmp_path / "rented")
-    assert made.how.key_name == NAME
-    (id_,) = made.how.security_groups
+    made, (_, file, *rest) = opened(cloud, tmp_path / "rented")
+    assert (made.key_name, rest) == (NAME, ["-o", "IdentitiesOnly=yes"])
+    (id_,) = made.security_groups
     (group,) = cloud.direct.describe_security_groups(GroupIds=[id_])["SecurityGroups"]
     rules = {rule["IpProtocol"]: rule for rule in group["IpPermissions"]}
     assert rules.keys() == {"-1", "tcp"}
@@ -96,11 +96,9 @@ def test_nodes_reach_each_other_and_the_caller_their_ssh(cloud: Cloud, tmp_path:
     assert [of["CidrIp"] for of in rules["tcp"]["IpRanges"]] == [f"{CALLER}/32"]
     tags = {tag["Key"]: tag["Value"] for tag in group["Tags"]}
     assert (tags["stepcast:owner"], tags["stepcast:home"]) == (NAME, HOME)
-    assert made.key_file is not None
-    assert stat.S_IMODE(made.key_file.stat().st_mode) == 0o600
-    public_key = made.key_file.with_suffix(".pub").read_text()
+    assert stat.S_IMODE(Path(file).stat().st_mode) == 0o600
+    public_key = Path(file).with_suffix(".pub").read_text()
     assert cloud.public_key(NAME).split()[:2] == public_key.split()[:2]
-    assert str(made.key_file) in made.ssh_options
     assert closed(tmp_path / "rented", [NAME]) == ()
     assert there(cloud) == set() and not Book(tmp_path / "rented").read().accesses
 
@@ -116,10 +114,10 @@ def test_nodes_reach_each_other_and_the_caller_their_ssh(cloud: Cloud, tmp_path:
 def test_what_the_fleet_file_names_is_not_made(
     given: dict[str, Any], made: list[str], cloud: Cloud, tmp_path: Path
 ) -> None:
-    access_ = opened(cloud, tmp_path / "rented", **given)
+    launch, words = opened(cloud, tmp_path / "rented", **given)
     assert set(cloud.asked) <= {*made}
-    assert {"key_name": access_.how.key_name, **given}.items() <= dict(access_.how).items()
-    assert (access_.key_file is None) == (made == [])
+    assert {"key_name": launch.key_name, **given}.items() <= dict(launch).items()
+    assert (words == []) == (made == [])
 
 
 def test_nothing_is_made_that_is_not_written_down(
@@ -135,8 +133,8 @@ def test_nothing_is_made_that_is_not_written_down(
 
 
 def test_a_group_goes_after_its_nodes(cloud: Cloud, tmp_path: Path) -> None:
-    made = opened(cloud, tmp_path / "rented")
-    ec2 = Ec2(REGION, made.how)
+    made, _ = opened(cloud, tmp_path / "rented")
+    ec2 = Ec2(REGION, made)
     ids = ec2.launch(intent(region=REGION, zone="us-east-1a"), HOME)
     assert closed(tmp_path / "rented", [NAME]) == (NAME,)
     assert there(cloud) == {NAME} and Book(tmp_path / "rented").read().accesses.keys() == {NAME}
