@@ -264,25 +264,15 @@ def test_a_rented_machine_that_is_slower_is_none_but_all_machines_are(
     assert alarms(night(warehouse, OF)) == {}, "one machine as they were is no end of it"
 
 
-class Clock:
-    """Seconds that only a test moves."""
-
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
 def test_what_is_left_may_be_taken_and_what_was_spent_before_an_interruption_counts() -> None:
-    clock = Clock()
-    budget = Budget(1200, spent_s=800, clock=clock)
+    now_s = 1000.0
+    budget = Budget(1200, spent_s=800, clock=lambda: now_s)
     budget.may_take(400)
-    clock.now_s += 100
+    now_s += 100
     assert budget.left_s == 300
     with pytest.raises(BudgetExceeded) as caught:
         budget.may_take(360)
-    clock.now_s += 400
+    now_s += 400
     assert budget.left_s == 0, "it took longer than expected"
     assert str(caught.value) == (
         "the next run takes about 6.0 min, and 5.0 min of 20.0 min are left; the next visit goes on"

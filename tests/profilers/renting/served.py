@@ -3,10 +3,12 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import pytest
 from moto.server import ThreadedMotoServer
 
+from profilers.prices.aws import client
 from tests import aws
 from tests.profilers.renting.cloud import Cloud
 
@@ -27,8 +29,12 @@ def serve() -> Iterator[tuple[Cloud, dict[str, str]]]:
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[tuple[Cloud, dict[str, str]]]:
-    """A cloud for the tests of a module."""
+    """A cloud for the tests of a module; botocore asks it again without pauses, by one client."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("botocore.endpoint.time.sleep", lambda _: None)
+        one = cache(client)
+        for module in ("profilers.prices.aws", "profilers.renting.aws"):
+            patch.setattr(f"{module}.client", one)
         with serve() as (cloud, environment):
             for name, value in environment.items():
                 patch.setenv(name, value)

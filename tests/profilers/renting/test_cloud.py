@@ -2,14 +2,9 @@
 
 import itertools
 import signal
-from functools import cache
 from pathlib import Path
 
-import pytest
-
 from profilers.clusters.fleet import Launch
-from profilers.prices.aws import client
-from profilers.renting import aws
 from profilers.renting.aws import Ec2
 from profilers.renting.book import Book
 from profilers.renting.cap import bill
@@ -29,26 +24,6 @@ PLACES = [
 ]
 
 
-class Clock:
-    """Time that passes while a renter pauses."""
-
-    def __init__(self) -> None:
-        self.at_s = 0.0
-
-    def pause(self, seconds: float) -> None:
-        self.at_s += seconds
-
-
-_client = cache(client)
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Botocore asks again without pauses, and its models are read once."""
-    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)
-    monkeypatch.setattr(aws, "client", _client)
-
-
 def how(cloud: Cloud) -> Launch:
     return Launch(
         region=REGION,
@@ -61,7 +36,7 @@ def how(cloud: Cloud) -> Launch:
 
 def renter(cloud: Cloud, folder: Path) -> Renter:
     """Return what a new process has."""
-    clock = Clock()
+    paused_s = list[float]()
     return Renter(
         provider=Ec2(REGION, how(cloud)),
         book=Book(folder),
@@ -69,8 +44,8 @@ def renter(cloud: Cloud, folder: Path) -> Renter:
         home_token="0" * 12,
         cap_usd=CAP_USD,
         account="lab",
-        pause=clock.pause,
-        monotonic=lambda: clock.at_s,
+        pause=paused_s.append,
+        monotonic=lambda: sum(paused_s),
     )
 
 
