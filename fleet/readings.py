@@ -9,12 +9,6 @@ import polars as pl
 from profilers.watch import probe as watch
 from warehouse.records import BadInput
 
-WINDOWS = ("run_id", "started_at", "boot", "machine", "metric", "window", "value")
-"""Columns of what `readings` takes: rows of raw.sample, and of their runs when they began, which
-start of the host they are of (any text; `boot_id`, say), and which machine: any text, the same for
-all of one machine."""
-
-
 MACHINE_SPREAD = log(1.28) / sqrt(2)
 """What two machines tell of the standard deviation between machines whose steps take 28 % longer on
 one than on the other: two with an H200, November 2026 (lab/gpu.md)."""
@@ -94,7 +88,9 @@ def readings(windows: pl.DataFrame) -> pl.DataFrame:
     """Return a row for each run and metric of `METRICS`.
 
     Args:
-        windows: columns `WINDOWS`, of any metrics of probes `watch`.
+        windows: rows of raw.sample of probes `watch` (run_id, metric, window, value), and of their
+            runs started_at, boot (which start of the host, any text) and machine (any text, the
+            same for all of one machine).
 
     Returns:
         run_id, started_at, boot, machine, metric, value (geometric mean of the windows), slowness
@@ -103,10 +99,8 @@ def readings(windows: pl.DataFrame) -> pl.DataFrame:
         windows scatter beyond the host).
 
     Raises:
-        BadInput: columns are missing, or a figure is no positive number.
+        BadInput: a figure is no positive number.
     """
-    if missing := [name for name in WINDOWS if name not in windows.columns]:
-        raise BadInput(f"windows of probes: expected columns {', '.join(WINDOWS)}; no {missing[0]}")
     watched_windows = windows.filter(pl.col("metric").is_in([*METRICS, *_GAUGES["gauge"]]))
     _check_positive(watched_windows)
     of_windows = (

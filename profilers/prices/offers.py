@@ -13,6 +13,7 @@ from profilers import clock
 from profilers.clusters.node_types import NodeType
 from profilers.prices.aws import (
     InstanceTypeInfo,
+    NetworkCardInfo,
     PriceListEntry,
     SpotPrice,
     check_region,
@@ -124,11 +125,11 @@ def _machines(ec2: Any, region: str, types: Collection[str]) -> list[InstanceTyp
 
 def _node_type(info: InstanceTypeInfo) -> NodeType | None:
     """Return an instance type as a node type; None: parts of a GPU, others' GPUs, no bandwidth."""
-    bandwidth_gbps = _together([card.always_gbps for card in info.cards or ()])
-    if bandwidth_gbps is None or (info.gpu and (info.gpu_maker != "NVIDIA" or not info.gpus)):
+    cards_gbps = [card.always_gbps or 0.0 for card in info.cards or [NetworkCardInfo()]]
+    if not all(cards_gbps) or (info.gpu and (info.gpu_maker != "NVIDIA" or not info.gpus)):
         return None
     return NodeType(
-        bandwidth_mbps=round(1000 * bandwidth_gbps),
+        bandwidth_mbps=round(1000 * sum(cards_gbps)),
         threads=info.cores or info.vcpus,
         vcpus=info.vcpus,
         memory_gib=info.memory_mib / 1024,
@@ -136,11 +137,6 @@ def _node_type(info: InstanceTypeInfo) -> NodeType | None:
         gpus=info.gpus or 1,
         efa=bool(info.efa),
     )
-
-
-def _together(parts: Sequence[float | None]) -> float | None:
-    known = [part for part in parts if part is not None]
-    return sum(known) if known and len(known) == len(parts) else None
 
 
 def _on_demand(
