@@ -154,19 +154,16 @@ def node_group(role: Role, name: str, count: int) -> NodeGroup:
     Raises:
         BadInput: there is no such type.
     """
-    others = fleet_types()
-    if name in others:
-        fields = others[name].model_dump(include=set(NodeGroup.model_fields))
-        return NodeGroup(role=role, node_type=name, count=count, **fields)
-    known = node_types()
-    if name not in known:
+    others, known = fleet_types(), node_types()
+    kind = others.get(name) or known.get(name)
+    if kind is None:
         near = _with_gpu(name, known) or nearest_names(name, [*known, *others])
         hint = f"did you mean {', '.join(near)}?" if near else "none here has a name like it;"
         raise BadInput(
             f"unknown node type {name!r}; {hint} `stepcast node-types` lists all, and "
             "docs/fleets.md says how to add yours"
         )
-    fields = known[name].model_dump(include=set(NodeGroup.model_fields))
+    fields = kind.model_dump(include=set(NodeGroup.model_fields))
     return NodeGroup(role=role, node_type=name, count=count, **fields)
 
 
