@@ -20,12 +20,11 @@ from matplotlib.figure import Figure
 from assets.metadata import OWNERS, errors, of_figures, of_frame, of_table
 from assets.resources import RoundsResource, WarehouseResource
 from assets.study_lineage import StudyLineage
-from forecasting.evaluation import evaluate
-from forecasting.findings.mark import Mark
-from forecasting.findings.study import with_pending
+from forecasting.evaluation import evaluate, with_pending
+from forecasting.findings.figure import Mark
 from forecasting.fits import Fit
 from forecasting.inputs import baseline_in_words
-from forecasting.results import by_system, outcome, scaling
+from forecasting.results import by_system, scaling
 from forecasting.round_forecasts import check_predicted, fit_round, fits_of_round, predict_missing
 from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.synthetic_trace import steps_per_s
@@ -205,7 +204,7 @@ def table_asset(of: StudyLineage) -> AssetsDefinition:
         round_ = rounds.latest(of.path)
         history = warehouse.open()
         accuracy = history.accuracy()
-        rows = with_pending(round_, outcome(round_, accuracy), history)
+        rows = with_pending(round_, accuracy, history)
         metric, baseline = round_.study.metric.in_words, baseline_in_words(round_.study)
         figures = of_figures(
             study_sections.scaling(curve, metric, curve["dnn"][0], baseline)

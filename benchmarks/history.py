@@ -119,8 +119,8 @@ def _write_forecasts(warehouse: Warehouse) -> None:
         code_version="benchmark",
         created_at=now,
     )
-    warehouse.record_fit(fit)
-    warehouse.record_predictions(
+    warehouse.record(fits=[fit])
+    warehouse.record(
         [
             Prediction(
                 system="async_sgd",

@@ -12,9 +12,8 @@ from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
-from forecasting.asked_ledger import write_forecasts
-from forecasting.fit_plan import Say
-from forecasting.forecast import ForecastAnswer, ScenarioForecast, predict_curves
+from forecasting.forecast import ForecastAnswer, ScenarioForecast
+from forecasting.forecast_history import write_forecasts
 from forecasting.history_scope import HostSelection
 from forecasting.scope import ForecastRefusal
 from models.system import System
@@ -23,7 +22,7 @@ from studies.curve import Curve
 from warehouse.chain import canonical
 from warehouse.home import code_version
 from warehouse.ledger import FitRecord
-from warehouse.records import Backend, BadInput, Scenario, content_hash
+from warehouse.records import BadInput, Scenario, content_hash
 from warehouse.warehouse import Warehouse
 
 MeasuredStep = tuple[Curve, float]
@@ -60,70 +59,33 @@ def shift_step_s(forecast_s: float, anchor_s: float, measured_s: float) -> float
     return max(forecast_s + measured_s - anchor_s, least)
 
 
-def predict_corrected(
-    warehouse: Warehouse,
-    curves: Sequence[Curve],
-    systems: Sequence[System],
-    step: MeasuredStep | None,
-    *,
-    backend: Backend | None = None,
-    host: str | None = None,
-    dry_run: bool = False,
-    far_out: bool = True,
-    say: Say = lambda _: None,
-) -> ForecastAnswer:
-    """Forecast as `predict_curves` does, with a corrected forecast after each that can be.
-
-    Args:
-        warehouse: the history.
-        curves: what is asked about.
-        systems: that are asked.
-        step: that was measured; None: none, and nothing is corrected.
-        backend: as in `predict_curves`.
-        host: as there.
-        dry_run: as there.
-        far_out: as there.
-        say: as there.
+def with_measured(curves: Sequence[Curve], step: MeasuredStep) -> list[Curve]:
+    """Return what is asked about, and the curve that was measured.
 
     Raises:
-        BadInput: as `predict_curves`; a step corrects nothing that is asked about.
+        BadInput: the step corrects nothing that is asked about.
     """
-    asked = list(curves)
-    if step is not None:
-        about = [each for curve in curves for each in curve.scenarios("loopback")]
-        (measured,) = step[0].scenarios("loopback")
-        if not any(step_covers(measured, scenario) for scenario in about):
-            raise BadInput(
-                f"a measured step of {measured.label} corrects no forecast: expected the network, "
-                "images, batch, node types and devices that are asked about, and no more workers"
-            )
-        asked += [] if measured in about else [step[0]]
-    answer = predict_curves(
-        warehouse,
-        asked,
-        systems,
-        backend=backend,
-        host=host,
-        dry_run=dry_run,
-        far_out=far_out,
-        say=say,
-    )
-    if step is None:
-        return answer
-    chosen_host = answer.chosen_host
-    scenarios = {scenario for curve in curves for scenario in curve.scenarios(chosen_host.backend)}
-    shown, refused = _corrected_answer(answer, step, scenarios)
-    new = [forecast for forecast in shown if forecast.corrected_by is not None]
-    written = answer.written + (0 if dry_run else write_forecasts(new, chosen_host, warehouse))
-    return ForecastAnswer(chosen_host, tuple(shown), tuple(refused), written)
+    about = [each for curve in curves for each in curve.scenarios("loopback")]
+    (measured,) = step[0].scenarios("loopback")
+    if not any(step_covers(measured, scenario) for scenario in about):
+        raise BadInput(
+            f"a measured step of {measured.label} corrects no forecast: expected the network, "
+            "images, batch, node types and devices that are asked about, and no more workers"
+        )
+    return [*curves, *([] if measured in about else [step[0]])]
 
 
-def _corrected_answer(
-    answer: ForecastAnswer, step: MeasuredStep, scenarios: set[Scenario]
-) -> tuple[list[ScenarioForecast], list[ForecastRefusal]]:
-    """Return forecasts of scenarios, each before its corrected one, and why some have none."""
+def corrected(
+    answer: ForecastAnswer, curves: Sequence[Curve], step: MeasuredStep
+) -> ForecastAnswer:
+    """Return an answer about `with_measured` curves with a corrected forecast after each that can.
+
+    Nothing of it is written yet: `write_corrected` does.
+    """
     curve, step_s = step
-    (measured,) = curve.scenarios(answer.chosen_host.backend)
+    host = answer.chosen_host
+    (measured,) = curve.scenarios(host.backend)
+    scenarios = {scenario for curve in curves for scenario in curve.scenarios(host.backend)}
     anchors = {each.system.name: each for each in answer.forecasts if each.scenario == measured}
     why = {each.system.name: each.reason for each in answer.refused if each.scenario == measured}
     shown: list[ScenarioForecast] = []
@@ -134,12 +96,19 @@ def _corrected_answer(
             continue
         anchor, name = anchors.get(forecast.system.name), forecast.system.name
         if anchor is not None and anchor.value:
-            shown.append(_corrected(forecast, anchor, step_s, answer.chosen_host))
+            shown.append(_corrected(forecast, anchor, step_s, host))
             continue
         reason = why[name] if anchor is None else anchor.unknown
         explanation = f"{name} does not forecast the measured {measured.label}: {reason}"
         refused.append(ForecastRefusal(forecast.scenario, _system(forecast.system), explanation))
-    return shown, refused
+    return replace(answer, forecasts=tuple(shown), refused=tuple(refused))
+
+
+def write_corrected(answer: ForecastAnswer, warehouse: Warehouse) -> ForecastAnswer:
+    """Write corrected forecasts to the ledger, and return the answer with how many are new."""
+    new = [forecast for forecast in answer.forecasts if forecast.corrected_by is not None]
+    written = write_forecasts(new, answer.chosen_host, warehouse)
+    return replace(answer, written=answer.written + written)
 
 
 def _corrected(

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from math import isfinite
 
 from forecasting.fits import Fit, FitGroup, FitInputs, load_or_fit
@@ -10,10 +9,7 @@ from forecasting.forecast_history import Figures
 from forecasting.history_scope import Runs
 from forecasting.scope import Asked, ForecastRefusal, Matched, Scope
 from models.system import System
-from profilers.probe import Metric
-from profilers.probes import measuring_probe
-from warehouse.home import code_version
-from warehouse.records import Backend, BadInput, Prediction, Scenario
+from warehouse.records import BadInput, Scenario
 
 Key = tuple[System, Asked, Scenario]
 Say = Callable[[str], None]
@@ -94,45 +90,3 @@ def figures_of(fit: Fit, scenario: Scenario) -> Figures:
     if not all(isfinite(figure) for figure in figures if figure is not None):
         raise BadInput(f"{scenario.label}: the forecast is no number")
     return *figures, row.get("unknown")
-
-
-def metric_of(scenario: Scenario) -> Metric:
-    """Return what is forecast of a scenario: what its probe measures."""
-    metric = measuring_probe(scenario).metric
-    assert metric is not None
-    return metric
-
-
-def prediction_of(
-    system: System,
-    fit_id: str,
-    scenario: Scenario,
-    figures: Figures,
-    *,
-    backend: Backend,
-    host_id: str,
-    study: str | None = None,
-    repeat: int | None = None,
-    price_snapshot: str | None = None,
-) -> Prediction:
-    """Return a forecast as the ledger keeps it; without a study it was merely asked for."""
-    metric = metric_of(scenario)
-    value, low, high, _ = figures
-    return Prediction(
-        system=system.name,
-        model_version=system.version,
-        fit_id=fit_id,
-        subject_id=scenario.scenario_id,
-        backend=backend,
-        host_id=host_id,
-        study=study,
-        repeat=repeat,
-        metric=metric.name,
-        unit=metric.unit,
-        value=value,
-        low=low,
-        high=high,
-        price_snapshot=price_snapshot,
-        code_version=code_version(),
-        made_at=datetime.now(UTC),
-    )

@@ -133,10 +133,10 @@ def load_or_fit(
     with _LOCKS.setdefault(key, Lock()):  # others fit something else meanwhile
         fit = _at_hand.pop(key, None)
         if fit is None or (fit.record is None and inputs.kept is None):  # another home has it
-            made = _load_or_fit(group, inputs, backend, host_id, say)
-            if isinstance(made, BadInput):
-                return made
-            fit = made
+            try:
+                fit = _kept(group, inputs) or _made(group, inputs, backend, host_id, say)
+            except BadInput as error:
+                return error
         _at_hand[key] = fit
     for earlier in list(_at_hand)[:-_MOST_AT_HAND]:
         _at_hand.pop(earlier, None)
@@ -150,42 +150,27 @@ _LOCKS = WeakValueDictionary[Hashable, Any]()
 _at_hand: dict[Hashable, Fit] = {}
 
 
-def _load_or_fit(
+def _kept(group: FitGroup, inputs: FitInputs) -> Fit | None:
+    if (kept := inputs.kept) is None:
+        return None
+    loaded = cache(partial(group.system.load, str(kept["parameters"]), inputs.tables))
+    return Fit(group, str(kept["fit_id"]), loaded, kept["created_at"], kept["row_count"], None)
+
+
+def _made(
     group: FitGroup,
     inputs: FitInputs,
     backend: Backend,
     host_id: str,
     say: Callable[[str], None],
-) -> Fit | BadInput:
-    system, tables, kept = group.system, inputs.tables, inputs.kept
-    if kept is not None:
-        loaded = cache(partial(system.load, str(kept["parameters"]), tables))
-        fit_id, fitted_at = str(kept["fit_id"]), kept["created_at"]
-        return Fit(group, fit_id, loaded, fitted_at, kept["row_count"], None)
-    try:
-        say(f"fit {system.name} to {len(group.runs)} runs")
-        fitted = system.fit(tables)
-    except BadInput as error:
-        return error
+) -> Fit:
+    system, tables = group.system, inputs.tables
+    say(f"fit {system.name} to {len(group.runs)} runs")
+    fitted = system.fit(tables)
     wanted = set(group.run_ids)
     # In the order of a fit that saw the same runs, the same fit again is the same fit.
     run_ids = next((ids for ids in inputs.known if set(ids) == wanted), group.run_ids)
-    record = record_of(system, fitted, run_ids, tables, backend=backend, host_id=host_id)
-    fit_id, fitted_at = record.fit_id, record.created_at
-    return Fit(group, fit_id, lambda: fitted, fitted_at, record.row_count, record)
-
-
-def record_of(
-    system: System,
-    fitted: FittedSystem,
-    run_ids: Sequence[str],
-    tables: Tables,
-    *,
-    backend: Backend,
-    host_id: str,
-) -> FitRecord:
-    """Return what the ledger keeps of a system that this code fitted to some runs."""
-    return FitRecord(
+    record = FitRecord(
         system=system.name,
         model_version=system.version,
         parameters=json.loads(fitted.parameters_json()),
@@ -199,6 +184,7 @@ def record_of(
         code_digest=code_digest(),
         created_at=datetime.now(UTC),
     )
+    return Fit(group, record.fit_id, lambda: fitted, record.created_at, record.row_count, record)
 
 
 def data_hash(tables: Tables) -> str:

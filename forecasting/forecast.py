@@ -11,19 +11,19 @@ from datetime import datetime
 from functools import cache, cached_property, partial
 from typing import Any
 
-from forecasting.asked_ledger import write_forecasts
 from forecasting.costs import prices_of, samples_per_s, usd_per_hour, usd_per_million_samples
-from forecasting.fit_plan import Key, Plan, Say, figures_of, fit_groups, match, metric_of
+from forecasting.fit_plan import Key, Plan, Say, figures_of, fit_groups, match
 from forecasting.fits import Fit, FitGroup, FitInputs, read_fit_inputs
 from forecasting.forecast_history import (
     Figures,
     ForecastHistory,
     NodeTypeChange,
-    PastErrors,
+    metric_of,
     read_history,
+    write_forecasts,
 )
 from forecasting.history_scope import HostSelection, VisibleRun, visible_runs
-from forecasting.nearest import NearestCases, far_links, find_nearest_cases
+from forecasting.nearest import Nearest, far_links, find_nearest_cases
 from forecasting.scope import Asked, ForecastRefusal, HistoryScope, Matched, NamelessScenario
 from models.system import (
     FittedSystem,
@@ -51,8 +51,8 @@ class ScenarioForecast:
     `past` is None where nothing has been judged that is as far from what its fit saw; `is_new`
     tells a forecast that was made now from one that the ledger has. `changed` are node types that
     are not any more what the profiles say that it rests on. `prices` are those of its nodes, None
-    where a node type has none. `case` says which judged scenarios are nearest, and whether it is
-    far from all of them.
+    where a node type has none. `nearest` are judged scenarios, `far` says why all are far from it.
+    `past` is a row of query leaderboard.
     `corrected_by` is the measured step that corrected it; None: it is the system's own.
     `answered_by` is whose forecast the system gave where its own would be worse; None: its own.
     `detail` is what a forecast consists of, of systems that tell.
@@ -67,8 +67,9 @@ class ScenarioForecast:
     unknown: str | None
     fit: Fit
     split: str
-    past: PastErrors | None
-    case: NearestCases
+    past: Mapping[str, Any] | None
+    nearest: Nearest
+    far: str | None
     is_new: bool
     changed: tuple[NodeTypeChange, ...] = ()
     prices: tuple[Price, ...] | None = None
@@ -335,12 +336,12 @@ def _answer(
     if isinstance(fitted, FittedWithDetail):
         split = fitted.split(scenario) or split
     metric = metric_of(scenario)
-    case = find_nearest_cases(history.judged, system.name, metric.name, scenario, split)
+    nearest, far = find_nearest_cases(history.judged, system.name, metric.name, scenario, split)
     if not far_out:
         judged = history.judged.get((system.name, metric.name), ())
         trained = (run.subject.scenario for run in group.runs if run.exchanges)
-        if far := case.far or far_links(scenario, trained, judged):
-            return ForecastRefusal(scenario, system, f"far out: {far}; {_SHOWN}")
+        if beyond := far or far_links(scenario, trained, judged):
+            return ForecastRefusal(scenario, system, f"far out: {beyond}; {_SHOWN}")
     if isinstance(fit, BadInput):
         return ForecastRefusal(scenario, system, str(fit))
     try:
@@ -364,7 +365,8 @@ def _answer(
         fit=fit,
         split=split,
         past=history.past.get((system.name, split, metric.name)),
-        case=case,
+        nearest=nearest,
+        far=far,
         is_new=known is None,
         changed=history.changed_since(group),
         prices=prices_of(scenario, history.prices),

@@ -1,10 +1,10 @@
-"""What the history tells of forecasts that are asked for: past errors, prices, known forecasts."""
+"""What the history tells of forecasts that are asked for, and what it keeps of them."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -12,25 +12,19 @@ from forecasting.fits import FitGroup
 from forecasting.history_scope import HostSelection
 from forecasting.nearest import JudgedScenarios, read_judged_scenarios
 from models.choice.offers import preferred_prices
+from models.system import System
+from profilers.probe import Metric
+from profilers.probes import measuring_probe
 from warehouse.home import code_version
-from warehouse.records import Backend, Price, Scenario
+from warehouse.ledger import FitRecord
+from warehouse.records import Backend, Prediction, Price, Scenario
 from warehouse.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from forecasting.forecast import ScenarioForecast
 
 Figures = tuple[float | None, float | None, float | None, str | None]
 """Value, low and high, and why there is no value."""
-
-
-@dataclass(frozen=True)
-class PastErrors:
-    """How wrong a system has been, percent: the mean over `n` subjects.
-
-    `noise_floor` is how wrong repeated measurement is, over the `noise_n` subjects that have one.
-    """
-
-    n: int
-    mape: float
-    noise_floor: float | None
-    noise_n: int
 
 
 @dataclass(frozen=True)
@@ -56,7 +50,7 @@ class ForecastHistory:
 
     Attributes:
         splits: how far scenarios are from what fits see, by group and scenario.
-        past: by system, split and metric.
+        past: how wrong systems were, rows of query leaderboard by system, split and metric.
         ledger: forecasts by kept fits, rows of query forecasts_of_fits by fit and scenario.
         changed: by run, the node types that changed after it.
         prices: of node types, on demand, as they are known now.
@@ -65,7 +59,7 @@ class ForecastHistory:
 
     splits: Mapping[tuple[int, str], str]
     groups: Sequence[FitGroup]
-    past: Mapping[tuple[str, str, str], PastErrors]
+    past: Mapping[tuple[str, str, str], Mapping[str, Any]]
     ledger: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]
     changed: Mapping[str, Sequence[NodeTypeChange]]
     prices: Sequence[Price]
@@ -144,11 +138,85 @@ def _splits(
     }
 
 
-def _past(warehouse: Warehouse, backend: Backend) -> dict[tuple[str, str, str], PastErrors]:
+def _past(warehouse: Warehouse, backend: Backend) -> dict[tuple[str, str, str], dict[str, Any]]:
     board = warehouse.kept_query("leaderboard").filter(pl.col("n") > 0, backend=backend)
-    return {
-        (row["system"], row["split"], row["metric"]): PastErrors(
-            row["n"], row["mape"], row["noise_floor"], row["noise_n"]
-        )
-        for row in board.to_dicts()
-    }
+    return {(row["system"], row["split"], row["metric"]): row for row in board.to_dicts()}
+
+
+def metric_of(scenario: Scenario) -> Metric:
+    """Return what is forecast of a scenario: what its probe measures."""
+    metric = measuring_probe(scenario).metric
+    assert metric is not None
+    return metric
+
+
+def prediction_of(
+    system: System,
+    fit_id: str,
+    scenario: Scenario,
+    figures: Figures,
+    *,
+    backend: Backend,
+    host_id: str,
+    study: str | None = None,
+    repeat: int | None = None,
+    price_snapshot: str | None = None,
+) -> Prediction:
+    """Return a forecast as the ledger keeps it; without a study it was merely asked for."""
+    metric = metric_of(scenario)
+    value, low, high, _ = figures
+    return Prediction(
+        system=system.name,
+        model_version=system.version,
+        fit_id=fit_id,
+        subject_id=scenario.scenario_id,
+        backend=backend,
+        host_id=host_id,
+        study=study,
+        repeat=repeat,
+        metric=metric.name,
+        unit=metric.unit,
+        value=value,
+        low=low,
+        high=high,
+        price_snapshot=price_snapshot,
+        code_version=code_version(),
+        made_at=datetime.now(UTC),
+    )
+
+
+def write_forecasts(
+    new: Sequence["ScenarioForecast"],
+    chosen_host: HostSelection,
+    warehouse: Warehouse,
+    made: Sequence[FitRecord] = (),
+) -> int:
+    """Write forecasts and return how many are new; for nothing new the history is not opened.
+
+    Args:
+        new: forecasts.
+        chosen_host: whose they are.
+        warehouse: the history.
+        made: fits that were made now. Also those whose forecasts are all refused are kept, so that
+            nobody has to make them again.
+    """
+    of_forecasts = [forecast.fit.record for forecast in new if forecast.fit.record is not None]
+    # By their ids they are told apart when they are written; each id is a hash of a megabyte.
+    fits = {id(record): record for record in (*of_forecasts, *made)}
+    return warehouse.record(
+        [
+            prediction_of(
+                forecast.system,
+                forecast.fit.fit_id,
+                forecast.scenario,
+                (forecast.value, forecast.low, forecast.high, forecast.unknown),
+                backend=chosen_host.backend,
+                host_id=chosen_host.host_id,
+                price_snapshot=forecast.price_snapshot,
+            )
+            for forecast in new
+        ],
+        fits=list(fits.values()),
+        scenarios=[forecast.scenario for forecast in new],
+        prices={forecast.prices for forecast in new if forecast.prices is not None},
+    )

@@ -143,35 +143,8 @@ class Neighbour:
     split: str | None = None
 
 
-@dataclass(frozen=True)
-class NearestCases:
-    """What is known about forecasts of a system near a scenario.
-
-    Attributes:
-        nearest: that were judged, each with its distance, the nearest first; none: nothing like it
-            was.
-        far: why a forecast is farther out than any that was judged, and what to measure; None: it
-            is not, or too little was judged to tell.
-    """
-
-    nearest: tuple[tuple[Neighbour, float], ...]
-    far: str | None
-
-    @property
-    def error(self) -> float | None:
-        """Mean size of the errors of the nearest, percent; None if there are none."""
-        sizes = [neighbour.size for neighbour, _ in self.nearest]
-        return sum(sizes) / len(sizes) if sizes else None
-
-    @property
-    def inside(self) -> int:
-        """How many of their intervals had what was measured."""
-        return sum(neighbour.inside for neighbour, _ in self.nearest)
-
-    @property
-    def intervals(self) -> int:
-        """How many forecasts of them had an interval."""
-        return sum(neighbour.intervals for neighbour, _ in self.nearest)
+Nearest = tuple[tuple[Neighbour, float], ...]
+"""Judged scenarios with their distances, the nearest first."""
 
 
 JudgedScenarios = Mapping[tuple[str, str], Sequence[Neighbour]]
@@ -206,10 +179,11 @@ def read_judged_scenarios(
 
 def find_nearest_cases(
     judged: JudgedScenarios, system: str, metric: str, scenario: Scenario, split: str | None = None
-) -> NearestCases:
-    """Return the judged scenarios nearest to one, and whether it is far out from all of them.
+) -> tuple[Nearest, str | None]:
+    """Return the judged scenarios nearest to one, and why it is farther out than all of them.
 
-    Those of the same split come first: a scenario that its fit had seen tells little of others.
+    None: it is not, or too little was judged to tell. Those of the same split come first: a
+    scenario that its fit had seen tells little of others.
 
     Args:
         judged: what has been judged on the backend.
@@ -234,7 +208,7 @@ def find_nearest_cases(
         nearest.setdefault(near[0].scenario_id, near)
     far = "; ".join(_beyond(at, [neighbour.at for neighbour in neighbours]))
     far = far and f"{far}; list it under test of a study: `stepcast run` judges it"
-    return NearestCases(tuple(nearest.values())[:NEAREST], far or None)
+    return tuple(nearest.values())[:NEAREST], far or None
 
 
 def _beyond(at: Coordinates, known: Sequence[Coordinates]) -> Iterator[str]:

@@ -5,8 +5,9 @@ from itertools import chain
 
 import polars as pl
 
-from forecasting.fit_plan import figures_of, fit_groups, match, metric_of, prediction_of
+from forecasting.fit_plan import figures_of, fit_groups, match
 from forecasting.fits import Fit, FitGroup, read_fit_inputs
+from forecasting.forecast_history import metric_of, prediction_of
 from forecasting.inputs import in_order, systems_of
 from forecasting.scope import RoundScope
 from models.system import NotCovered, System
@@ -126,7 +127,7 @@ def predict_missing(
     if not new:
         return ledger
     # Once for all curves: each change publishes the history anew.
-    warehouse.record_predictions(new)
+    warehouse.record(new)
     return _ledger(system, round_, warehouse)
 
 
@@ -188,7 +189,7 @@ def _fit(
         unfit = name_some([curve.profiled(round_.backend).label for curve in curves])
         progress.warn(f"{system.name} is left out for {unfit}: {fit}")
     made = {fit.fit_id: fit.record for fit in by_curve.values() if fit.record is not None}
-    warehouse.record_fit(*made.values())
+    warehouse.record(fits=list(made.values()))
     return {curve: by_curve[curve] for curve in wanted if curve in by_curve}
 
 

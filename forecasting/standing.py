@@ -36,7 +36,7 @@ def standing(forecast: ScenarioForecast) -> Standing:
     detail, past, split = forecast.detail, forecast.past, forecast.split.replace("_", " ")
     percent, n, of = None, 0, "none was judged"
     if past is not None:
-        percent, n, of = past.mape, past.n, f"forecasts of split {split}, judged here"
+        percent, n, of = past["mape"], past["n"], f"forecasts of split {split}, judged here"
     elif detail is not None and detail["past_error_percent"] is not None:
         percent, n = detail["past_error_percent"], detail["past_n"]
         left_out = f"networks on {', '.join(on)}" if (on := detail["past_devices"]) else "GPUs"

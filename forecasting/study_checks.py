@@ -248,9 +248,13 @@ def check_forecasts(study: Study, source: Path, backend: Backend) -> None:
                 planned = seen if system.pooled else rest
                 place = study.place_of(curve)
                 try:
-                    _check(system, scenario, planned, backend, f"{source}: ", place)
-                except NotCovered as error:
-                    uncovered.setdefault(scenario, error)
+                    system.check(scenario, planned, mtu_bytes(backend))
+                except BadInput as error:
+                    where = "" if str(error).startswith("probes.") else f"{place}: "
+                    problem = type(error)(f"{source}: {where}{error}")
+                    if not isinstance(error, NotCovered):
+                        raise problem from None
+                    uncovered.setdefault(scenario, problem)
                 else:
                     covered.add(scenario)
     for scenario, problem in uncovered.items():
@@ -281,18 +285,3 @@ def _needs_of(of_curves: Iterable[InputRuns]) -> list[PlannedRun]:
     rests = {id(rest): rest for rests in of_curves for rest in rests.values()}
     several = (rest for rest in rests.values() if not isinstance(rest, Refusal))
     return list({id(run): run for runs in several for run in runs}.values())
-
-
-def _check(
-    system: System,
-    scenario: Scenario,
-    planned: Sequence[PlannedRun],
-    backend: Backend,
-    source: str,
-    place: str,
-) -> None:
-    try:
-        system.check(scenario, planned, mtu_bytes(backend))
-    except BadInput as error:
-        where = "" if str(error).startswith("probes.") else f"{place}: "
-        raise type(error)(f"{source}{where}{error}") from None

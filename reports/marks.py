@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 from matplotlib.figure import Figure
 
-from forecasting.findings.mark import Mark
+from forecasting.findings.figure import Mark
 from reports.plots import SERIES, blank, coloured, legend_below, styled
 
 _INCHES_A_NAME = 0.22

@@ -5,8 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from forecasting.findings.figure import PaperFigure
-from forecasting.findings.mark import Mark
+from forecasting.findings.figure import Mark, PaperFigure
 from forecasting.findings.papers import PAPERS, PaperEvaluation
 from reports import html
 from reports.html import Column, caption_figure, grid, table, text_column

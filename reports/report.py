@@ -7,8 +7,7 @@ from pathlib import Path
 import polars as pl
 from matplotlib.figure import Figure
 
-from forecasting.evaluation import Evaluation
-from forecasting.findings.study import OpeningFigures, RoundDescription
+from forecasting.evaluation import Evaluation, OpeningFigures
 from forecasting.results import Summary, has_several, scaling
 from reports import html, study_sections
 from reports.html import (
@@ -47,15 +46,16 @@ def write(evaluation: Evaluation, path: Path) -> Path:
 
 def render(evaluation: Evaluation) -> str:
     """Return the report of an evaluated round as HTML."""
-    about, rows = evaluation.about, evaluation.rows
+    round_, rows = evaluation.round, evaluation.rows
     folded = html.group_sections(_groups(evaluation))
     header = (
         f"<h1>{escape(sentence(evaluation))}</h1>\n"
-        f'<p class="soft">{escape(about.description)}</p>\n{_warning(about, rows)}\n'
+        f'<p class="soft">{escape(round_.study.description)}</p>\n'
+        f"{_warning(round_.backend, rows)}\n"
         f'<div class="first">\n{picture(evaluation)}\n'
         f'<dl class="figures">\n{figures(evaluation)}\n</dl>\n</div>'
     )
-    return html.page(f"{about.study}, round {about.repeat}", header, folded=folded)
+    return html.page(f"{round_.study.name}, round {round_.repeat}", header, folded=folded)
 
 
 def _groups(evaluation: Evaluation) -> Mapping[str, Iterable[str]]:
@@ -64,26 +64,25 @@ def _groups(evaluation: Evaluation) -> Mapping[str, Iterable[str]]:
         "How far off are the forecasts?": _accuracy(evaluation),
         "Where do the figures come from?": [
             f"<h2>How the figures were judged</h2>{_judged(evaluation.summary)}",
-            f"<h2>Hosts, nodes and runs</h2>{study_sections.provenance_section(evaluation.about)}",
+            f"<h2>Hosts, nodes and runs</h2>{study_sections.provenance_section(evaluation)}",
         ],
     }
 
 
 def _accuracy(evaluation: Evaluation) -> Iterator[str]:
     """Yield how wrong forecasts were, of scenarios, systems, networks and curves."""
-    about = evaluation.about
     curves = scaling(evaluation.rows)
-    drawn = [_curve(curve, about) for curve in curves[:MOST_FIGURES]]
-    yield study_sections.scenarios_section(evaluation.rows, about)
+    drawn = [_curve(curve, evaluation) for curve in curves[:MOST_FIGURES]]
+    yield study_sections.scenarios_section(evaluation)
     if curves:
         yield f"<h2>Forecast and measured, by number of workers</h2>{grid(drawn, len(curves))}"
     yield study_sections.PUBLISHED.html(evaluation.published)
     yield _systems(evaluation.systems)
 
 
-def _warning(about: RoundDescription, rows: pl.DataFrame) -> str:
+def _warning(backend: str, rows: pl.DataFrame) -> str:
     notes = []
-    if about.backend == "loopback" and has_several(rows):
+    if backend == "loopback" and has_several(rows):
         notes.append(
             "Measured on plain processes of one machine (loopback): links are not shaped and "
             "workers share its cores, so no accuracy is claimed here."
@@ -114,7 +113,7 @@ def _systems(systems: pl.DataFrame) -> str:
     return TableSection("All systems, by network", f"{_SYSTEMS}{bound}", columns).html(rows)
 
 
-def _curve(rows: pl.DataFrame, about: RoundDescription) -> tuple[str, str]:
+def _curve(rows: pl.DataFrame, about: Evaluation) -> tuple[str, str]:
     title = rows["title"][0]
     known = rows.filter(pl.col("measured").is_not_null()).to_dicts()
     figures = "; ".join(
@@ -152,7 +151,7 @@ def _judged(result: Summary) -> str:
 
 def sentence(evaluation: Evaluation) -> str:
     """Return what the report answers, in numbers."""
-    result, baseline = evaluation.summary, evaluation.about.baseline
+    result, baseline = evaluation.summary, evaluation.baseline
     scenarios = count(evaluation.rows.height, "scenario")
     if result.error is None:
         known = int(evaluation.rows["predicted"].is_not_null().sum())
@@ -226,18 +225,16 @@ def _axis(points: pl.DataFrame) -> str:
 
 def picture(evaluation: Evaluation) -> str:
     """Return errors by number of workers, or network; where nothing was judged, the first curve."""
-    points, about = evaluation.opening.points, evaluation.about
+    points, metric, baseline = evaluation.opening.points, evaluation.metric, evaluation.baseline
     if points.is_empty():
         curve = evaluation.rows.filter(curve=evaluation.rows["curve"].min())
         if curve["predicted"].is_null().all():
             return ""
-        drawn = study_sections.scaling(curve, about.metric, baseline=about.baseline)
+        drawn = study_sections.scaling(curve, metric, baseline=baseline)
         title = str(curve["title"][0])
-        return caption_figure(drawn, f"{about.metric} by number of workers, {title}", title)
+        return caption_figure(drawn, f"{metric} by number of workers, {title}", title)
     has_baseline = points["linear_error_percent"].is_not_null().any()
-    beside, grey = (
-        (f", beside {about.baseline}", f" Grey: {about.baseline}.") if has_baseline else ("", "")
-    )
+    beside, grey = (f", beside {baseline}", f" Grey: {baseline}.") if has_baseline else ("", "")
     by = _axis(points)
     described = [f"Error of each scenario by {_AXES[by]}{beside}"]
     for (place,), rows in points.sort(by).group_by(by, maintain_order=True):
@@ -246,14 +243,14 @@ def picture(evaluation: Evaluation) -> str:
         )
         errors = percent(_number(error))
         if has_baseline:
-            errors += f", {about.baseline} {percent(_number(baseline_error))}"
+            errors += f", {baseline} {percent(_number(baseline_error))}"
         named = count(int(str(place)), "worker") if by == "workers" else str(place)
         described.append(f"{named}: {errors}")
     caption = (
-        f"How far {about.metric} are from what was measured, scenario by scenario. "
+        f"How far {metric} are from what was measured, scenario by scenario. "
         f"Blue: forecast.{grey} Band: ±10 %."
     )
-    return caption_figure(errors_plot(points, about.baseline), ". ".join(described), caption)
+    return caption_figure(errors_plot(points, baseline), ". ".join(described), caption)
 
 
 def _card(title: str, value: str, notes: Iterable[str]) -> str:

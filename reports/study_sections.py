@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 from matplotlib.figure import Figure
 
-from forecasting.findings.study import RoundDescription
+from forecasting.evaluation import Evaluation
 from reports.html import Column, TableSection, table, text_column
 from reports.plots import LINEAR, MEASURED, PREDICTED, blank, styled
 from reports.wording import DASH, interval, number, percent, signed, spaced
@@ -57,18 +57,15 @@ def scaling(
 _MADE = {"sealed": "published", "before": "before its run", "after": "after the fact"}
 
 
-def scenarios_section(rows: pl.DataFrame, about: RoundDescription) -> str:
-    """Return a heading and a table, one row for each scenario.
-
-    Args:
-        rows: of `forecasting.findings.study`.
-        about: the round.
-    """
+def scenarios_section(evaluation: Evaluation) -> str:
+    """Return a heading and a table, one row for each scenario."""
+    rows, baseline = evaluation.rows, evaluation.baseline
+    repeat = evaluation.round.repeat
     description = (
-        f"Figures are {about.metric}; brackets are 90 % prediction intervals. Error "
+        f"Figures are {evaluation.metric}; brackets are 90 % prediction intervals. Error "
         "is (predicted − measured) / measured: above 0, the forecast was too high."
     )
-    if (rows["forecast_round"] != about.repeat).any():
+    if (rows["forecast_round"] != repeat).any():
         description += (
             " What was not profiled again in this round shows the forecast of an earlier round; "
             "runs of this one do not judge it."
@@ -80,10 +77,10 @@ def scenarios_section(rows: pl.DataFrame, about: RoundDescription) -> str:
         Column("measured", format=number),
         Column("error", "error_percent", signed),
         Column("within-run spread", "spread_percent", percent),
-        Column(about.baseline, "linear", number),
-        Column(f"error of {about.baseline}", "linear_error_percent", signed),
+        Column(baseline, "linear", number),
+        Column(f"error of {baseline}", "linear_error_percent", signed),
         text_column("split", format=spaced),
-        text_column("forecast made", lambda row: _made(row, about.repeat)),
+        text_column("forecast made", lambda row: _made(row, repeat)),
     )
     return TableSection("All scenarios", description, columns).html(rows)
 
@@ -143,26 +140,27 @@ _CLUSTER_FACTS = (
 )
 
 
-def provenance_section(about: RoundDescription) -> str:
+def provenance_section(evaluation: Evaluation) -> str:
     """Return two tables in HTML: what the runs have in common, and the runs themselves."""
-    if not about.runs:
+    round_ = evaluation.round
+    if not round_.runs:
         return "<p>Nothing has landed.</p>"
-    newest = max(about.runs, key=lambda run: run.started_at)
+    newest = max(round_.runs, key=lambda run: run.started_at)
     facts = {
-        "study": f"{about.study}, round {about.repeat}",
-        "backend": about.backend,
+        "study": f"{round_.study.name}, round {round_.repeat}",
+        "backend": round_.backend,
         "cluster": _listed(
             {key: newest.config[key] for key in _CLUSTER_FACTS if key in newest.config}
         ),
-        "host": f"{about.host_id}: {_listed(dict(newest.host))}",
+        "host": f"{round_.host_id}: {_listed(dict(newest.host))}",
         "software": _listed(dict(newest.software)),
-        "nodes": "; ".join(about.node_types),
+        "nodes": "; ".join(evaluation.node_types),
     }
     common = table(
         (text_column("what", itemgetter(0)), text_column("value", itemgetter(1), wraps=True)),
         facts.items(),
     )
-    runs = sorted(about.runs, key=lambda run: run.started_at)
+    runs = sorted(round_.runs, key=lambda run: run.started_at)
     return f"{common}<p></p>{table(_RUNS, runs)}"
 
 

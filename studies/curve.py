@@ -49,7 +49,7 @@ class MixPart(Record):
     batch_size: Batch
 
 
-_RECIPE = ("precision", "optimizer", "accumulate", "memory_format", "compiled")
+RECIPE = ("precision", "optimizer", "accumulate", "memory_format", "compiled")
 """Fields that say how a network is trained, whatever it is."""
 _OF_GPUS = {"compiled": ("default", "reduce-overhead"), "optimizer": ("adamw_8bit",)}
 """Values of a recipe with which no processor trains."""
@@ -250,7 +250,7 @@ class Curve(Record):
     @property
     def recipe(self) -> dict[str, Any]:
         """How it is trained, as far as that is not as by default: fields of its workload."""
-        recipe = {name: getattr(self, name) for name in _RECIPE}
+        recipe = {name: getattr(self, name) for name in RECIPE}
         return {
             name: value
             for name, value in recipe.items()

@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 
 import polars as pl
 
+from studies.curve import Curve
 from warehouse.ledger import FitRecord
-from warehouse.records import NodeGroup, Run, Scenario, Strategy, TrainingWorkload
+from warehouse.records import NodeGroup, Price, Run, Scenario, Strategy, TrainingWorkload
 from warehouse.tables import SCHEMAS
 
 BEGAN = datetime(2030, 1, 1, tzinfo=UTC)
@@ -66,6 +67,36 @@ def all_reduce(*nodes: NodeGroup, link_mbps: float | None = None, **workload: ob
         nodes=nodes,
         link_mbps=link_mbps,
     )
+
+
+def served(
+    *workers: NodeGroup, servers: int = 1, server: str = "emu.server", **fields: object
+) -> Scenario:
+    """Return asynchronous training of TensorFlow on these nodes; `fields` are of either record."""
+    load = {"dnn": "small_cnn", "image_size": 64, "batch_size": 8}
+    of_load = {name: fields.pop(name) for name in {*fields} & TrainingWorkload.model_fields.keys()}
+    return Scenario.model_validate(
+        {
+            "workload": TrainingWorkload.model_validate(load | of_load),
+            "strategy": {"workers": sum(group.count for group in workers), "servers": servers},
+            "nodes": (*workers, NodeGroup(role="server", node_type=server, count=servers)),
+            **fields,
+        }
+    )
+
+
+def made_price(node_type: str, usd_per_hour: float, **changes: object) -> Price:
+    """Return what somebody saw that a node costs."""
+    seen = {"provider": "aws", "market": "on_demand", "observed_at": BEGAN, "source": "test"}
+    fields = seen | {"node_type": node_type, "usd_per_hour": usd_per_hour}
+    return Price.model_validate(fields | changes)
+
+
+def ddp_curve(worker: str, workers: Sequence[int] = (1, 2), **changes: object) -> Curve:
+    """Return a curve of PyTorch's all-reduce."""
+    fields = {"dnn": "small_cnn", "framework": "pytorch", "strategy": "all_reduce"}
+    sizes = {"image_size": 32, "batch_size": 8, "link_mbps": 500, "workers": list(workers)}
+    return Curve.model_validate({**fields, **sizes, "worker": worker, **changes})
 
 
 def raw_table(name: str, columns: str, rows: Iterable[Sequence[object]]) -> pl.DataFrame:

@@ -8,7 +8,7 @@ import polars as pl
 from profilers.clusters import host_id
 from profilers.steady.host import instruction_sets
 from studies.curve import Curve
-from tests.made_run import made_run, raw_table
+from tests.made_run import ddp_curve, made_run, raw_table
 from tests.models.srift import study as srift
 from warehouse.landing import land
 from warehouse.records import Run, Scenario
@@ -45,7 +45,7 @@ def train(home: Path, host: str | None = None, worker: str = WORKER, slower: flo
     """Land steps of all networks on nodes of a type, which are so much slower."""
     for dnn, gflops in GFLOPS.items():
         for workers in (1, 2, 4):
-            trained = _curve(dnn, worker).scenario(workers, "loopback")
+            trained = curve_of(dnn, worker).scenario(workers, "loopback")
             step_s = slower * (0.02 * workers + 8 * gflops / 20)
             rows = [("step_time_s", "s", place, step_s) for place in range(3)]
             sample = raw_table("sample", "metric unit window value", rows)
@@ -74,17 +74,9 @@ def _land(
     land(home / "landing", run, None, rows)
 
 
-def _curve(dnn: str, worker: str) -> Curve:
-    return Curve(
-        dnn=dnn,
-        framework="pytorch",
-        strategy="all_reduce",
-        image_size=64,
-        batch_size=8,
-        worker=(worker,),
-        link_mbps=1000,
-        workers=(1, 2, 4),
-    )
+def curve_of(dnn: str, worker: str) -> Curve:
+    """Return the curve that the history has of a network."""
+    return ddp_curve(worker, (1, 2, 4), dnn=dnn, image_size=64, link_mbps=1000)
 
 
 def of_host(

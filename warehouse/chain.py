@@ -10,7 +10,7 @@ import hashlib
 import heapq
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from operator import itemgetter
 from types import MappingProxyType
 
 import duckdb
@@ -35,15 +35,6 @@ _MADE = frozenset({"sequence", "sha256"})
 # A run that changes is loaded again, and keeps its place in the chain.
 _MUTABLE = frozenset({"signature", "loaded_at"})
 _BATCH = 10_000
-
-
-@dataclass(frozen=True)
-class _Link:
-    sequence: int
-    table: str
-    key: str
-    sha256: str
-    content: Mapping[str, object]
 
 
 def append(entry: JournalTransaction, table: str, rows: Sequence[Mapping[str, object]]) -> None:
@@ -83,15 +74,15 @@ def verify(connection: duckdb.DuckDBPyConnection) -> str | None:
     """Say which row is the first that was changed, removed, put in or moved; None if none was."""
     expected, previous = 1, ""
     streams = (_links(connection, table) for table in KEYS)
-    for link in heapq.merge(*streams, key=lambda link: link.sequence):
-        if link.sequence > expected:
+    for number, table, row in heapq.merge(*streams, key=itemgetter(0)):
+        if number > expected:
             return _removed(expected)
-        where = name_row(link.sequence, link.table, link.key)
-        if link.sequence < expected:
+        where = name_row(number, table, row[KEYS[table]])
+        if number < expected:
             return f"{where} was put in: its number is taken"
-        if _digest(previous, link.table, link.content) != link.sha256:
+        if _digest(previous, table, row) != row["sha256"]:
             return f"{where} was changed, put in or moved: its hash is of something else"
-        expected, previous = expected + 1, link.sha256
+        expected, previous = expected + 1, str(row["sha256"])
     sequence, sha256 = head(connection)
     if sequence >= expected:
         return _removed(expected)
@@ -100,7 +91,7 @@ def verify(connection: duckdb.DuckDBPyConnection) -> str | None:
     return None
 
 
-def name_row(sequence: int, table: str, key: str) -> str:
+def name_row(sequence: int, table: str, key: object) -> str:
     """Name a row of the ledger in words."""
     return f"row {sequence} of the ledger ({table} {key})"
 
@@ -123,11 +114,14 @@ def head(connection: duckdb.DuckDBPyConnection) -> tuple[int, str]:
     return int(row[0]), str(row[1])
 
 
-def _links(connection: duckdb.DuckDBPyConnection, table: str) -> Iterator[_Link]:
+def _links(
+    connection: duckdb.DuckDBPyConnection, table: str
+) -> Iterator[tuple[int, str, Mapping[str, object]]]:
+    """Yield the rows of a table with their numbers."""
     query = f"SELECT * FROM {table} ORDER BY sequence, sha256"
     for batch in connection.cursor().execute(query).to_arrow_reader(_BATCH):
         for row in batch.to_pylist():
-            yield _Link(row["sequence"], table, str(row[KEYS[table]]), row["sha256"], row)
+            yield row["sequence"], table, row
 
 
 def _digest(previous: str, table: str, content: Mapping[str, object]) -> str:

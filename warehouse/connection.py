@@ -242,34 +242,25 @@ def _open(
         connection = duckdb.connect(str(path), read_only=read_only, config=config)
     except duckdb.Error as error:
         raise _explained(path, error) from error
-    with _SETTINGS:
-        _set(connection, read_only, folders, settings)
-    return connection
-
-
-def _set(
-    connection: duckdb.DuckDBPyConnection,
-    read_only: bool,
-    folders: Sequence[Path | str],
-    settings: Mapping[str, str],
-) -> None:
-    """Set what connections to a file may do, unless another one of this process has locked it."""
-    locked = "SELECT current_setting('lock_configuration')"
-    if connection.execute(locked).fetchone() == (True,):
-        return
-    for name, value in settings.items():
-        connection.execute(f"SET {name} = {literal(value)}")
-    # Of all connections to this file: a second one at once cannot set what the first has locked.
-    connection.execute("SET GLOBAL TimeZone = 'UTC'")
-    # A join with some runs leaves blocks of other runs unread, also where it is of many.
-    connection.execute("SET GLOBAL dynamic_or_filter_threshold = 10000")
     # DuckDB compares paths as they stand in a statement, where * and [ are escaped.
     within_reach = [str(folder) for folder in folders] + ([] if read_only else [plain_name(SCHEMA)])
-    inside = [name for folder in within_reach for name in (folder, escape(folder))]
-    if inside:
-        connection.execute(f"SET allowed_directories = [{', '.join(map(literal, inside))}]")
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
+    inside = [literal(name) for folder in within_reach for name in (folder, escape(folder))]
+    with _SETTINGS:
+        # Another connection of this process to the file may have locked what this would set.
+        locked = "SELECT current_setting('lock_configuration')"
+        if connection.execute(locked).fetchone() == (True,):
+            return connection
+        for name, value in settings.items():
+            connection.execute(f"SET {name} = {literal(value)}")
+        # Of all connections to this file: a second one cannot set what the first has locked.
+        connection.execute("SET GLOBAL TimeZone = 'UTC'")
+        # A join with some runs leaves blocks of other runs unread, also where it is of many.
+        connection.execute("SET GLOBAL dynamic_or_filter_threshold = 10000")
+        if inside:
+            connection.execute(f"SET allowed_directories = [{', '.join(inside)}]")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+    return connection
 
 
 def _explained(path: Path, error: duckdb.Error) -> StepcastError:

@@ -2,10 +2,14 @@
 
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
+from threading import Lock
+from typing import Any, TypeVar
 
 import duckdb
 import polars as pl
@@ -13,8 +17,9 @@ import polars as pl
 from warehouse.connection import PATIENCE_S, writer_of
 from warehouse.home import HISTORY, MAIN
 from warehouse.landing import landed_run, landed_runs, run_folders, run_of
+from warehouse.ledger import FitRecord
 from warehouse.publication import explain_earlier_version, lag, open_published
-from warehouse.records import BadInput, Run, StepcastError
+from warehouse.records import Backend, BadInput, Run, StepcastError
 from warehouse.warehouse import Warehouse, read_only
 
 _LOOKS_S = 0.1
@@ -23,14 +28,12 @@ _LOOKS_S = 0.1
 class PublishedHistory(Warehouse):
     """The warehouse of `home` as it was published last: read from history.duckdb, never written.
 
-    Reading takes no lock that a writer waits for, and writes nothing into the home. What it is
-    asked to record is named as the warehouse would name it, and not kept.
+    Reading takes no lock that a writer waits for, and writes no more into the home than answers
+    that this keeps. What it is asked to record is named as the warehouse would name it, and not
+    kept.
     """
 
     _records = False
-
-    def _keep(self, frame: pl.DataFrame, file: Path) -> None:
-        """Keep nothing."""
 
     @contextmanager
     def _open(self, *, files: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -46,6 +49,83 @@ class PublishedHistory(Warehouse):
     ) -> Iterator[duckdb.DuckDBPyConnection]:
         raise StepcastError(f"{self.home / HISTORY} is for reading; nothing is written to it")
         yield
+
+
+_AT_HAND = 64
+"""Answers of queries, those that were asked for last."""
+_WRITING = Lock()
+"""Whoever asks who holds a file drops the lock that this process has on it."""
+T = TypeVar("T")
+
+
+class ServedHistory(PublishedHistory):
+    """A published history for one question; fits alone are kept, where the home can be written.
+
+    Args:
+        home: whose history it is.
+        at_hand: answers that other questions about the same history have left.
+    """
+
+    def __init__(self, home: Path, at_hand: "OrderedDict[Hashable, Any]") -> None:
+        super().__init__(home)
+        self._at_hand = at_hand
+        self._block: ExitStack | None = None
+
+    def query(self, name: str, /, **params: str | int | float | None) -> pl.DataFrame:
+        """Return what a query of Stepcast's does."""
+        return self._once((name, *params.items()), partial(super().query, name, **params))
+
+    def kept_query(self, name: str, /, **params: str | int | float | None) -> pl.DataFrame:
+        """Return the same, of one whose answer the home keeps."""
+        return self._once((name, *params.items()), partial(super().kept_query, name, **params))
+
+    def visible_tables(
+        self, tables: Sequence[str], run_ids: Sequence[str] | None = None
+    ) -> dict[str, pl.DataFrame]:
+        """Return the rows of some tables that predictors may see."""
+        key = tuple(tables), None if run_ids is None else tuple(run_ids)
+        return self._once(key, partial(super().visible_tables, tables, run_ids))
+
+    def has_runs_on(self, backend: Backend) -> bool:
+        """Tell whether anything ran on a backend."""
+        return self._once(backend, partial(super().has_runs_on, backend))
+
+    def _once(self, key: Hashable, read: Callable[[], T]) -> T:
+        with suppress(KeyError):
+            self._at_hand.move_to_end(key)
+            found: T = self._at_hand[key]
+            return found
+        made = self._at_hand[key] = read()
+        while len(self._at_hand) > _AT_HAND:
+            with suppress(KeyError):  # who asks meanwhile takes some away, too
+                self._at_hand.popitem(last=False)
+        return made
+
+    def record(
+        self, predictions: object = (), *, fits: Sequence[FitRecord] = (), **_: object
+    ) -> int:
+        """Keep fits, which take half a minute, unless the home is read-only or in use; no more."""
+        main = self.home / MAIN
+        with _WRITING, suppress(StepcastError):
+            if fits and os.access(main, os.W_OK) and writer_of(main) is None:
+                Warehouse(self.home).record(fits=fits)
+        return 0
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Open the history once for all that the block reads, unless all of it is at hand."""
+        with ExitStack() as self._block:
+            try:
+                yield
+            finally:
+                self._block = self._held = None
+
+    @contextmanager
+    def _open(self, *, files: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+        if self._held is None and self._block is not None:
+            self._held = self._block.enter_context(super()._open())
+        with super()._open() as connection:
+            yield connection
 
 
 def describe_condition(home: Path, *, any_version: bool = False) -> str | None:

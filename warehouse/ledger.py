@@ -99,6 +99,8 @@ def record_predictions(
             holds another forecast by the same fit of the same subject and metric, at the same
             prices, in the same study round.
     """
+    if not predictions:
+        return 0
     naive = [
         prediction.subject_id for prediction in predictions if prediction.made_at.tzinfo is None
     ]
@@ -155,6 +157,8 @@ def record_prices(connection: duckdb.DuckDBPyConnection, prices: Sequence[Price]
 
 def record_scenarios(connection: duckdb.DuckDBPyConnection, scenarios: Sequence[Scenario]) -> None:
     """Keep what scenarios are, each once: nobody may ever measure what was merely asked about."""
+    if not scenarios:
+        return
     known = connection.execute(
         "SELECT scenario_id FROM pred.asked_scenario WHERE scenario_id IN (SELECT unnest(?))",
         [[scenario.scenario_id for scenario in scenarios]],

@@ -43,12 +43,8 @@ _REASON_BYTES = 1 << 16
 OPERATION_TIME = (Path(__file__).parent / "operation_time.sql").read_text()
 
 
-@dataclass(frozen=True)
-class _LoadedFiles:
-    """What the warehouse holds of a run: names, sizes and times of its files, and their SHA-256."""
-
-    signature: str
-    landed_sha256: str | None
+_LoadedFiles = tuple[str, str | None]
+"""What the warehouse holds of a run: names, sizes and times of its files hashed, their SHA-256."""
 
 
 @dataclass
@@ -163,19 +159,20 @@ def _known(
         "WHERE run_id IN (SELECT unnest($names::VARCHAR[]))",
         {"names": names},
     ).fetchall()
-    return {run_id: _LoadedFiles(signature, sha256) for run_id, signature, sha256 in rows}
+    return {run_id: (signature, sha256) for run_id, signature, sha256 in rows}
 
 
 def _is_same(
     connection: duckdb.DuckDBPyConnection, folder: Path, signature: str, known: _LoadedFiles
 ) -> bool:
     """Tell whether the files of a run are those that were loaded, whatever their times are."""
-    if known.signature == signature:
+    known_signature, landed_sha256 = known
+    if known_signature == signature:
         return True
-    if known.signature == NOT_LOADED or known.landed_sha256 is None:
+    if known_signature == NOT_LOADED or landed_sha256 is None:
         return False
     check_plain(folder)
-    if verify(folder) != known.landed_sha256:
+    if verify(folder) != landed_sha256:
         return False
     connection.execute(
         "UPDATE meta.loaded SET signature = ? WHERE run_id = ?", [signature, folder.name]
@@ -236,9 +233,9 @@ def _remember(
         "WHERE run_id = ?",
         [signature, NOT_LOADED, row["loaded_at"], run_id],
     )
-    if known.signature == NOT_LOADED and known.landed_sha256 is None:
+    if known == (NOT_LOADED, None):
         return  # its row is older than these sums, and says nothing of them
-    if known.landed_sha256 != landed_sha256:
+    if known[1] != landed_sha256:
         chain.append(entry, "meta.reloaded", [row])
 
 

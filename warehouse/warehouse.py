@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -111,33 +111,23 @@ class Warehouse:
             runs = "FROM raw.run WHERE backend = $backend LIMIT 1"
             return run(connection, runs, {"backend": backend}).fetchone() is not None
 
-    def record_fit(self, *fits: FitRecord) -> None:
-        """Write fits, unless they are there already."""
-        if not fits or not self._records:
-            return
-        with self._changing() as connection:
-            for fit in fits:
-                ledger.record_fit(connection, fit)
-
-    def record_predictions(self, predictions: Sequence[Prediction]) -> int:
-        """Append predictions to the ledger and return how many were new."""
-        if not self._records:
-            return 0
-        with self._changing() as connection:
-            return ledger.record_predictions(connection, predictions)
-
-    def record_asked(
+    def record(
         self,
-        fits: Sequence[FitRecord],
-        scenarios: Sequence[Scenario],
-        predictions: Sequence[Prediction],
-        prices: Iterable[Sequence[Price]] = (),
+        predictions: Sequence[Prediction] = (),
+        *,
+        fits: Sequence[FitRecord] = (),
+        scenarios: Sequence[Scenario] = (),
+        prices: Collection[Sequence[Price]] = (),
     ) -> int:
-        """Write forecasts that were merely asked for, and what they rest on; return how many.
+        """Append to the ledger what it lacks, and return how many of the predictions were new.
 
-        Fits and sets of prices are written unless they are there already.
+        Args:
+            predictions: that are appended.
+            fits: that they are of, or that were made for none.
+            scenarios: that were merely asked about, so that no run tells what they are.
+            prices: sets of these that predictions name.
         """
-        if not self._records:
+        if not self._records or not (predictions or fits or scenarios or prices):
             return 0
         with self._changing() as connection:
             for fit in fits:

@@ -56,6 +56,8 @@ from warehouse.warehouse import Warehouse
 
 
 _KEEP = 2
+_LIMITS = {"minimize", "max_hours", "budget_usd", "max_usd_per_hour", "late"}
+"""Fields of a question that say what is wanted, not what is trained."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,6 @@ class DecisionAnswer:
 
     Attributes:
         question: that was asked.
-        objective: what is wanted.
         known: what profiles added to the question.
         answer: what all systems say of all scenarios.
         candidates: one for each scenario and market, by the system that has erred least; where none
@@ -141,13 +142,11 @@ class DecisionAnswer:
         offered: prices, and how often spot nodes are taken away.
         coverage: how much of what was asked about is known.
         recommendation_id: in the ledger.
-        out_of_memory: forecasts of nodes that lack the memory for a step.
         left_out: of the whole catalogue of GPUs, node types that were not asked about, with the
             reason; None: node types were named.
     """
 
     question: JobQuestion
-    objective: Objective
     known: ProfileFacts
     answer: ForecastAnswer
     candidates: Sequence[Candidate]
@@ -156,8 +155,12 @@ class DecisionAnswer:
     offered: RegionOffers
     coverage: Coverage
     recommendation_id: str
-    out_of_memory: Sequence[ScenarioForecast] = ()
     left_out: Mapping[str, str] | None = None
+
+    @cached_property
+    def objective(self) -> Objective:
+        """What is wanted."""
+        return self.question.objective
 
     @property
     def is_of_catalogue(self) -> bool:
@@ -299,10 +302,23 @@ def answer(
     decision = decide(chosen, question.objective)
     scenarios = {forecast.scenario.scenario_id: forecast.scenario for forecast in answer.forecasts}
     chooser = systems[0].name if len(systems) == 1 else "recommend"
-    record = _record(chooser, question, capacity, market, when, answer, decision, prices, warehouse)
+    fields = question.model_dump(mode="json")
+    record = Recommendation(
+        system=chooser,
+        backend=answer.chosen_host.backend,
+        job={name: value for name, value in fields.items() if name not in _LIMITS},
+        objective=question.minimize,
+        constraints={name: fields[name] for name in sorted(_LIMITS - {"minimize"})}
+        | {"capacity": dict(capacity), "market": market, "as_of": when.isoformat()},
+        choice=None if decision.choice is None else _written(decision.choice),
+        alternatives=tuple(_written(alternative) for alternative in decision.alternatives),
+        price_snapshot=warehouse.record_prices(prices.prices),
+        fit_ids=tuple(sorted({forecast.fit.fit_id for forecast in answer.forecasts})),
+        code_version=code_version(),
+        made_at=datetime.now(UTC),
+    )
     return DecisionAnswer(
         question=question,
-        objective=question.objective,
         known=known,
         answer=answer,
         candidates=chosen,
@@ -311,7 +327,6 @@ def answer(
         offered=prices,
         coverage=_coverage(answer, everything, chosen),
         recommendation_id=warehouse.record_recommendation(record),
-        out_of_memory=answer.out_of_memory,
         left_out=None if catalogue is None else catalogue.left_out,
     )
 
@@ -353,35 +368,6 @@ def _nothing(answer: ForecastAnswer, question: JobQuestion) -> str:
     return (
         f"no system forecasts {question.dnn} on any of these nodes ({why}); `stepcast predict` "
         "with the same network says what to measure"
-    )
-
-
-def _record(
-    chooser: str,
-    question: JobQuestion,
-    capacity: Mapping[str, int],
-    market: Markets,
-    as_of: datetime,
-    answer: ForecastAnswer,
-    decision: Decision,
-    prices: RegionOffers,
-    warehouse: Warehouse,
-) -> Recommendation:
-    limits = {"minimize", "max_hours", "budget_usd", "max_usd_per_hour", "late"}
-    fields = question.model_dump(mode="json")
-    return Recommendation(
-        system=chooser,
-        backend=answer.chosen_host.backend,
-        job={name: value for name, value in fields.items() if name not in limits},
-        objective=question.minimize,
-        constraints={name: fields[name] for name in sorted(limits - {"minimize"})}
-        | {"capacity": dict(capacity), "market": market, "as_of": as_of.isoformat()},
-        choice=None if decision.choice is None else _written(decision.choice),
-        alternatives=tuple(_written(alternative) for alternative in decision.alternatives),
-        price_snapshot=warehouse.record_prices(prices.prices),
-        fit_ids=tuple(sorted({forecast.fit.fit_id for forecast in answer.forecasts})),
-        code_version=code_version(),
-        made_at=datetime.now(UTC),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from forecasting.costs import examples_per_step, samples_per_s
+from forecasting.costs import examples_per_step
 from forecasting.decisions.offers import RegionOffers
 from forecasting.decisions.question import JobQuestion, ProfileFacts
 from forecasting.fit_plan import Say
@@ -23,7 +23,7 @@ from models.gpu_step.judged_steps import COVERED
 from models.system import System
 from models.systems import SEARCHES
 from studies.curve import Curve
-from warehouse.records import Backend, BadInput, Market, Scenario
+from warehouse.records import Backend, BadInput, Market
 from warehouse.warehouse import Warehouse
 
 # How wrong a system's forecasts have been on other days: what an answer's intervals rest on.
@@ -200,8 +200,8 @@ def candidate_of(
         BadInput: spot nodes are lost too often to end it.
     """
     scenario = forecast.scenario
-    hourly = prices.usd_per_hour(scenario, market)
-    if hourly is None or forecast.value is None:
+    hourly, speed = prices.usd_per_hour(scenario, market), forecast.samples_per_s
+    if hourly is None or speed is None:
         return None
     groups, batch_size = scenario.worker_groups, scenario.workload.batch_size
     label = " + ".join(
@@ -228,12 +228,12 @@ def candidate_of(
         key=f"{scenario.scenario_id} {market}",
         label=label,
         system=forecast.system.name,
-        training=training_key(scenario),
+        training=f"{scenario.workload.framework} {strategy.kind} {strategy.servers}",
         node_types=tuple(group.node_type for group in groups),
         workers=workers,
         market=market,
         usd_per_hour=hourly,
-        train_s=train_s(scenario, forecast.metric.name, forecast.value, question.samples),
+        train_s=question.samples / speed,
         expected=expected_duration(
             question.overheads,
             prices.preemptions_per_hour(scenario, market),
@@ -242,26 +242,6 @@ def candidate_of(
         ratios=ratios,
         step_samples=examples_per_step(scenario),
     )
-
-
-def train_s(scenario: Scenario, metric: str, value: float, samples: int) -> float:
-    """Return seconds that training takes.
-
-    Args:
-        scenario: what trains.
-        metric: step_time_s, or throughput_steps_per_s of all workers.
-        value: of the metric.
-        samples: of the job.
-    """
-    speed = samples_per_s(scenario, metric, value)
-    assert speed is not None, metric
-    return samples / speed
-
-
-def training_key(scenario: Scenario) -> str:
-    """Return what candidates share that differ in their nodes only, but for servers."""
-    strategy = scenario.strategy
-    return f"{scenario.workload.framework} {strategy.kind} {strategy.servers}"
 
 
 def most_trusted(everything: Sequence[Ranked]) -> list[Candidate]:

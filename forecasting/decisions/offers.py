@@ -32,19 +32,11 @@ class RegionOffers:
 
     def usd_per_hour(self, scenario: Scenario, market: Market) -> float | None:
         """Return what all nodes of a scenario cost; None where a type has no price there."""
-        nodes = nodes_by_type(scenario)
-        priced = {price.node_type for price in self.prices if price.market == market}
-        if not nodes.keys() <= priced:
+        nodes, of_market = nodes_by_type(scenario), [*self.prices][::-1]
+        usd = {each.node_type: each.usd_per_hour for each in of_market if each.market == market}
+        if not nodes.keys() <= usd.keys():
             return None
-        return sum(self.usd_of(name, market) * count for name, count in nodes.items())
-
-    def usd_of(self, node_type: str, market: Market) -> float:
-        """Return what a node costs an hour on a market that has it."""
-        return next(
-            price.usd_per_hour
-            for price in self.prices
-            if (price.node_type, price.market) == (node_type, market)
-        )
+        return sum(usd[name] * count for name, count in nodes.items())
 
     def preemptions_per_hour(self, scenario: Scenario, market: Market) -> float:
         """Return how often any node of a scenario is taken away."""

@@ -19,16 +19,13 @@ from models.choice.overheads import Overheads
 from networks import check
 from profilers.clusters.node_types import gpus
 from profilers.record_file import fault
-from studies.curve import Curve
+from studies.curve import RECIPE, Curve
 from warehouse.fields import Compiled, Optimizer, Passes, Precision, Words
 from warehouse.records import WHAT_IF, Backend, BadInput, MemoryFormat, Record, Scenario
 
 MICRO_BATCHES = (1, 2, 4)
 """Samples of a pass of each layout that is looked at."""
-_RECIPE = (
-    *("precision", "optimizer", "accumulate", "memory_format", "compiled"),
-    "sequence_length",
-)
+_RECIPE = (*RECIPE, "sequence_length")
 _LATER = (*_RECIPE, "all_gpus", "layouts", "what_if")
 """Fields that questions have not always had."""
 

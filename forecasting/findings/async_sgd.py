@@ -4,8 +4,7 @@ from operator import itemgetter
 
 import polars as pl
 
-from forecasting.findings.figure import MeasuredRound, PaperFigure, together
-from forecasting.findings.mark import Mark
+from forecasting.findings.figure import Mark, MeasuredRound, PaperFigure, together
 from forecasting.results import headline_filter
 from models.async_sgd.http2 import pieces
 from models.async_sgd.overhead import transfers

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 from forecasting.ceer_study import leave_out, usd_per_hour
-from forecasting.findings.figure import MeasuredRound, PaperFigure
-from forecasting.findings.mark import Mark
+from forecasting.findings.figure import Mark, MeasuredRound, PaperFigure
 from models.ceer.classes import scaling
 from models.choice.limits import Limits, Minimize
 from models.choice.pro_rata import Instance, pro_rata, regrets

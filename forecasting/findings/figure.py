@@ -3,14 +3,13 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import polars as pl
 
 from forecasting.ceer_study import CeerMeasurements, read_measurements
-from forecasting.findings.mark import Mark
-from forecasting.findings.study import judged_forecasts, with_pending
+from forecasting.evaluation import judged_forecasts, with_pending
 from forecasting.fits import Fit
-from forecasting.results import outcome
 from forecasting.round_forecasts import fits_of_round
 from models.async_sgd.systems import ASYNC_SGD
 from models.ceer.fit import FittedCeer
@@ -36,8 +35,8 @@ class MeasuredRound:
 
     @cached_property
     def rows(self) -> pl.DataFrame:
-        """A row for each scenario: see `forecasting.findings.study.with_pending`."""
-        return with_pending(self.round, outcome(self.round, self.accuracy), self.warehouse)
+        """A row for each scenario: see `forecasting.evaluation.with_pending`."""
+        return with_pending(self.round, self.accuracy, self.warehouse)
 
     @cached_property
     def judged(self) -> pl.DataFrame:
@@ -72,6 +71,29 @@ class MeasuredRound:
                 assert isinstance(fitted, FittedCeer)
                 return measured, fitted.model
         return None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How rows are drawn.
+
+    Attributes:
+        kind: lines, points, steps, or spans from `x` to `to`.
+        x: a column.
+        y: columns; those after the first are dashed, or points beside a line.
+        of: the column that colours tell apart.
+        panel: a column with a picture for each of its values.
+        to: where a span ends.
+        log: axes on a scale of logarithms: x, y or xy.
+    """
+
+    kind: Literal["line", "points", "step", "spans"]
+    x: str
+    y: tuple[str, ...]
+    of: str = ""
+    panel: str = ""
+    to: str = ""
+    log: str = ""
 
 
 @dataclass(frozen=True)

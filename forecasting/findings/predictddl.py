@@ -8,8 +8,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from forecasting.findings.figure import MeasuredRound, PaperFigure
-from forecasting.findings.mark import Mark
+from forecasting.findings.figure import Mark, MeasuredRound, PaperFigure
 from forecasting.inputs import systems_of
 from models.ernest import ERNEST
 from models.predictddl.as_published import epoch_s

@@ -2,8 +2,7 @@
 
 import polars as pl
 
-from forecasting.findings.figure import MeasuredRound, PaperFigure, together
-from forecasting.findings.mark import Mark
+from forecasting.findings.figure import Mark, MeasuredRound, PaperFigure, together
 from models.srift import latency
 from profilers.probe import PlannedRun
 from studies import run_tables

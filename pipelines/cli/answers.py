@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from statistics import fmean
 from typing import Any, Self
 
 from forecasting.costs import samples_per_s
@@ -79,7 +80,8 @@ class ForecastRow(Standing):
     @classmethod
     def of(cls, forecast: ScenarioForecast, dataset_samples: int | None = None) -> Self:
         """Return the row of a forecast, with the time of an epoch of so many samples."""
-        past, case, fit = forecast.past, forecast.case, forecast.fit
+        past, fit = forecast.past or {}, forecast.fit
+        near = [neighbour for neighbour, _ in forecast.nearest]
         return cls(
             **standing(forecast).model_dump(),
             scenario_id=forecast.scenario.scenario_id,
@@ -98,10 +100,10 @@ class ForecastRow(Standing):
             hosts=tuple(sorted({run.host_id for run in fit.runs})),
             oldest_run_at=fit.runs[-1].started_at,
             newest_run_at=fit.runs[0].started_at,
-            past_mape_percent=past and past.mape,
-            past_n=past.n if past else 0,
-            noise_floor_percent=past and past.noise_floor,
-            noise_n=past.noise_n if past else 0,
+            past_mape_percent=past.get("mape"),
+            past_n=past.get("n", 0),
+            noise_floor_percent=past.get("noise_floor"),
+            noise_n=past.get("noise_n", 0),
             nearest=tuple(
                 NearestRow(
                     scenario_id=neighbour.scenario_id,
@@ -110,12 +112,12 @@ class ForecastRow(Standing):
                     error_percent=neighbour.error,
                     split=neighbour.split,
                 )
-                for neighbour, distance in case.nearest
+                for neighbour, distance in forecast.nearest
             ),
-            nearest_mape_percent=case.error,
-            nearest_inside=case.inside,
-            nearest_intervals=case.intervals,
-            far_out=case.far,
+            nearest_mape_percent=fmean(each.size for each in near) if near else None,
+            nearest_inside=sum(each.inside for each in near),
+            nearest_intervals=sum(each.intervals for each in near),
+            far_out=forecast.far,
             changed_since=forecast.changed,
         )
 

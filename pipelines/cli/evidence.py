@@ -23,7 +23,7 @@ def forecast_lines(answer: ForecastAnswer) -> Iterator[str]:
     for (about, nearest), systems in _systems_by(uncorrected, _nearest):
         yield f"Nearest to {about} ({systems}): {nearest}."
     for (about, far), systems in _systems_by(
-        uncorrected, lambda each: each.case.far and (each.scenario.label, each.case.far)
+        uncorrected, lambda each: each.far and (each.scenario.label, each.far)
     ):
         yield f"Far out, {about} ({systems}): {far}."
     yield from _change_lines(answer.forecasts)
@@ -51,7 +51,7 @@ def _systems_by(
 def _nearest(forecast: ScenarioForecast) -> tuple[str, str] | None:
     near = [
         f"{neighbour.label} (distance {distance:.1f})"
-        for neighbour, distance in forecast.case.nearest[:_NAMED]
+        for neighbour, distance in forecast.nearest[:_NAMED]
     ]
     return (forecast.scenario.label, "; ".join(near)) if near else None
 

@@ -102,7 +102,7 @@ def _past_error(forecast: ScenarioForecast) -> str:
     if forecast.corrected_by is not None:
         return "corrected"
     past = forecast.past
-    return "never judged" if past is None else f"{past.mape:.1f} %, n = {past.n}"
+    return "never judged" if past is None else f"{past['mape']:.1f} %, n = {past['n']}"
 
 
 def epoch_in_words(forecast: ScenarioForecast, samples: int) -> str:

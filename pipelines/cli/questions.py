@@ -69,7 +69,8 @@ def forecast(
             warehouse = history or _history(dry_run=options.dry_run)
             del training["dnn"]
             model = stack.enter_context(tracing_own_workload(target, training, length))
-        from forecasting.calibration import predict_corrected
+        from forecasting.calibration import corrected, with_measured, write_corrected
+        from forecasting.forecast import predict_curves
         from forecasting.inputs import systems_named
         from pipelines.cli.calibrate import parse_measured_step
         from pipelines.cli.device_answer import bounded_by_loader
@@ -88,17 +89,20 @@ def forecast(
         curves = [*(curve.model_copy(update={"what_if": None}) for curve in curves), *curves]
     _check_devices(curves)
     text = options.calibrate
-    answer = predict_corrected(
+    step = None if text is None else parse_measured_step(text, curves)
+    answer = predict_curves(
         warehouse,
-        curves,
+        curves if step is None else with_measured(curves, step),
         systems,
-        None if text is None else parse_measured_step(text, curves),
         backend=options.backend,
         host=options.host,
         dry_run=options.dry_run,
         far_out=options.far_out,
         say=say,
     )
+    if step is not None:
+        answer = corrected(answer, curves, step)
+        answer = answer if options.dry_run else write_corrected(answer, warehouse)
     if (speed := options.loader_samples_per_s) is not None:
         bounded = tuple(bounded_by_loader(forecast, speed) for forecast in answer.forecasts)
         answer = replace(answer, forecasts=bounded)

@@ -181,7 +181,7 @@ def _cautions(answer: DecisionAnswer) -> Iterator[str]:
 def _rooms(answer: DecisionAnswer) -> Iterator[str]:
     """Yield how much memory is lacking, one line for each batch and GPU."""
     lacking: dict[tuple[int, str], list[ScenarioForecast]] = {}
-    for forecast in answer.out_of_memory:
+    for forecast in answer.answer.out_of_memory:
         lacking.setdefault(_batch_and_device(forecast), []).append(forecast)
     sharded = {
         _batch_and_device(forecast)

@@ -206,7 +206,9 @@ class RecommendAnswer(Record):
             prices=tuple(offered.prices),
             preemptions_per_node_hour=offered.preemptions_per_node_hour,
             cautions=tuple(evidence.cautions(answer.answer)),
-            out_of_memory=tuple(CrowdedRow.of(each, answer) for each in answer.out_of_memory),
+            out_of_memory=tuple(
+                CrowdedRow.of(each, answer) for each in answer.answer.out_of_memory
+            ),
             left_out=dict(answer.left_out or {}),
             refused=tuple(map(RefusalRow.of, answer.answer.refused)) if refused else (),
             without_forecast=answer.without_forecast,

@@ -10,7 +10,7 @@ import polars as pl
 import typer
 
 from forecasting.inputs import baseline_in_words, input_runs_by_system, systems_of
-from forecasting.results import outcome, summary
+from forecasting.results import summary
 from forecasting.study_checks import load_study, load_unchecked
 from networks.catalogue import source
 from pipelines.cli.errors import Interrupted
@@ -257,10 +257,10 @@ def show_results(round_: Round, place: Path) -> None:
         print_text(f"{profiled}, round {round_.repeat}, have landed and are loaded")
         print_text(f"warehouse  {place / HISTORY} (stepcast query history)")
         return
-    from forecasting.findings.study import with_pending
+    from forecasting.evaluation import with_pending
 
     warehouse = Warehouse(place)
-    rows = with_pending(round_, outcome(round_, warehouse.accuracy()), warehouse)
+    rows = with_pending(round_, warehouse.accuracy(), warehouse)
     print_results(rows, round_.study.metric.in_words, baseline_in_words(round_.study))
     print_text(f"backend {round_.backend}, study {round_.study.name}, round {round_.repeat}")
     print_text(f"report     {place / REPORT}")
@@ -276,7 +276,7 @@ def print_results(rows: pl.DataFrame, metric: str, baseline: str) -> None:
     Intervals and the baseline have columns where there are any.
 
     Args:
-        rows: of `forecasting.findings.study.with_pending`.
+        rows: of `forecasting.evaluation.with_pending`.
         metric: says in words what was predicted.
         baseline: what stands beside it.
     """

@@ -35,9 +35,9 @@ from pipelines.cli.workload import as_json
 from pipelines.service.contracts import Sent
 from studies.curve import Curve
 from warehouse import limits
+from warehouse.history import ServedHistory
 from warehouse.home import HISTORY, home
 from warehouse.records import BadInput
-from warehouse.served_history import ServedHistory
 from warehouse.warehouse import Warehouse
 
 _TYPE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")

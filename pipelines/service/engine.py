@@ -25,7 +25,7 @@ from pipelines.service.contracts import Forecast, Graph, Workload
 from pipelines.service.node_selection import NodeSelection
 from profilers.clusters.node_types import GPU
 from profilers.record_file import fault
-from studies.curve import Curve
+from studies.curve import RECIPE, Curve
 from warehouse.records import Backend, BadInput, Scenario, Strategy, TrainingWorkload
 from warehouse.warehouse import Warehouse
 
@@ -151,12 +151,6 @@ def graph_of(graph: Graph, image_size: int) -> PrimitiveGraph:
     return PrimitiveGraph(name, image_size, nodes, tuple(graph.edges), graph.parameter_count)
 
 
-_RECIPE = {
-    *("precision", "optimizer", "accumulate", "memory_format", "compiled"),
-    "sequence_length",
-}
-
-
 def _curve(workload: Workload, nodes: NodeSelection) -> Curve:
     """Return a workload as a study would list it.
 
@@ -168,7 +162,7 @@ def _curve(workload: Workload, nodes: NodeSelection) -> Curve:
         "framework": "pytorch",
         "strategy": workload.strategy,
         "image_size": workload.image_size,
-        **workload.model_dump(include=_RECIPE),
+        **workload.model_dump(include={*RECIPE, "sequence_length"}),
     }
     batch_size, workers = workload.batch_size, sum(group.count for group in nodes.groups)
     if len(nodes.groups) > 1:
@@ -212,7 +206,7 @@ def _scenario(workload: Workload, nodes: NodeSelection, graphs: Graphs) -> Scena
             framework="pytorch",
             image_size=workload.image_size,
             batch_size=workload.batch_size,
-            **workload.model_dump(include=_RECIPE),
+            **workload.model_dump(include={*RECIPE, "sequence_length"}),
         ),
         strategy=Strategy(kind=workload.strategy, workers=workers, devices_per_node=nodes.devices),
         nodes=nodes.groups,

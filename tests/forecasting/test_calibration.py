@@ -9,12 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecasting.calibration import (
-    predict_corrected,
+    MeasuredStep,
+    corrected,
     shift_step_s,
     step_covers,
+    with_measured,
+    write_corrected,
 )
+from forecasting.forecast import ForecastAnswer, predict_curves
 from forecasting.history_scope import visible_runs
 from forecasting.inputs import systems_named
+from studies.curve import Curve
 from tests.forecasting.test_asked import async_curve, torch_curves
 from tests.forecasting.test_nearest import asynchronous, scenario
 from tests.made_run import raw_table
@@ -30,6 +35,17 @@ SECONDS = st.floats(1e-3, 1e3)
 def warehouse(small_history: Path, tmp_path: Path) -> Warehouse:
     """Return a copy of the history, which a test may change."""
     return Warehouse(Path(copytree(small_history, tmp_path / "copy")))
+
+
+def predict(
+    warehouse: Warehouse, curves: list[Curve], name: str, step: MeasuredStep, dry_run: bool = False
+) -> ForecastAnswer:
+    """Return corrected forecasts, as `stepcast predict --calibrate` has them."""
+    systems = systems_named(name.split())
+    asked = with_measured(curves, step)
+    answer = predict_curves(warehouse, asked, systems, dry_run=dry_run)
+    answer = corrected(answer, curves, step)
+    return answer if dry_run else write_corrected(answer, warehouse)
 
 
 def test_passes_that_take_longer_are_added() -> None:
@@ -68,8 +84,7 @@ def test_a_step_tells_of_the_same_passes_with_as_many_workers_or_more() -> None:
 def test_one_measured_step_corrects_all_forecasts_of_its_curve(warehouse: Warehouse) -> None:
     curves = torch_curves(workers=[2, 4])
     steps = curves[0].model_copy(update={"workers": (2,)}), 0.5
-    systems = systems_named(["srift", "ideal_scaling"])
-    answer = predict_corrected(warehouse, curves, systems, steps)
+    answer = predict(warehouse, curves, "srift ideal_scaling", steps)
     of = {(forecast.system.name, forecast.scenario): forecast for forecast in answer.forecasts}
     assert len(of) == 2 * 4 + 2 * 2
     for name in ("srift", "ideal_scaling"):
@@ -87,7 +102,7 @@ def test_one_measured_step_corrects_all_forecasts_of_its_curve(warehouse: Wareho
     # Intervals stay as wide, as part of the forecast.
     assert corrected.low / corrected.value == pytest.approx(base.low / base.value)
     assert answer.written == len(of)
-    again = predict_corrected(warehouse, curves, systems, steps)
+    again = predict(warehouse, curves, "srift ideal_scaling", steps)
     assert again.written == 0
     fits = warehouse.query("fits", system="srift_calibrated")
     assert fits["parameters"].str.json_decode(pl.Struct({"fit_id": pl.String}))[0] == {
@@ -99,11 +114,11 @@ def test_a_measured_scenario_need_not_be_asked_about(warehouse: Warehouse) -> No
     curve = async_curve(workers=[4])
     alone = async_curve(workers=[1])
     systems = systems_named(["linear"])
-    plain = predict_corrected(warehouse, [curve, alone], systems, None, dry_run=True)
+    plain = predict_curves(warehouse, [curve, alone], systems, dry_run=True)
     four, single = (forecast.value for forecast in plain.forecasts)
     assert four and single
     steps = alone, 2 / single
-    answer = predict_corrected(warehouse, [curve], systems, steps, dry_run=True)
+    answer = predict(warehouse, [curve], "linear", steps, dry_run=True)
     names = [forecast.system.name for forecast in answer.forecasts]
     assert names == ["linear", "linear_calibrated"]
     # Four workers do four times the steps of one; each now takes a step of one longer.
@@ -114,7 +129,7 @@ def test_a_measured_scenario_need_not_be_asked_about(warehouse: Warehouse) -> No
 def test_a_step_that_corrects_nothing_is_refused(warehouse: Warehouse) -> None:
     steps = async_curve(workers=[4]), 0.4
     with pytest.raises(BadInput, match=r"step of small_cnn .*W=4.* corrects no forecast"):
-        predict_corrected(warehouse, [async_curve(workers=[2])], systems_named(["linear"]), steps)
+        predict(warehouse, [async_curve(workers=[2])], "linear", steps)
     assert warehouse.query("predictions").filter(pl.col("study").is_null()).is_empty()
 
 

@@ -30,62 +30,26 @@ def test_what_can_be_measured_and_forecast_passes(text: str, tmp_path: Path) -> 
     check(tmp_path, text)
 
 
+MEMORY = "  torch_memory: {most: 64}\n  torch_throughput"
+
+
 @pytest.mark.parametrize(
     ("text", "right", "wrong", "expected"),
     [
-        (
-            DEEP,
-            "[4, 1048576]",
-            "[2048, 1048576]",
-            r"probes\.allreduce: sizes_bytes: expected a size up to the MTU of 1500 bytes, "
-            r"found \[2048, 1048576\]; add one",
-        ),
-        (
-            THREE_TYPES,
-            "world_sizes: [2, 3]",
-            "world_sizes: [2]",
-            r"probes\.allreduce: world_sizes: .* each type of emu.native.c15 \+ emu.avx2.c15 \+ "
-            r"emu.sse41.c15, found 2 ranks at most; add 3",
-        ),
-        (
-            DEEP,
-            "[1, 8]",
-            "[8]",
-            r"probes\.torch_compute\.batch_sizes: expected at least two batch sizes",
-        ),
-        (
-            DEEP,
-            "[1, 8]",
-            "[1, 4]",
-            r"test\[1\]: emu.native.c25: a batch of 8 .* which hold 4; use a smaller",
-        ),
-        (
-            DEEP,
-            "  torch_throughput",
-            "  torch_memory: {most: 64}\n  torch_throughput",
-            r"probes\.torch_memory: node type 'emu.native.c25' on backend emulated: expected a "
-            "memory limit",
-        ),
-        (
-            SYNCHRONOUS,
-            "workers: [1, 2]",
-            "workers: [1]",
-            r"test\[0\]: ceer cannot predict small_cnn .*: expected steps of 2 device",
-        ),
-        (
-            SYNCHRONOUS,
-            TRAIN,
-            "",
-            r"test\[0\]: no system forecasts small_cnn .*: the study has no train scenario of "
-            "tf_operations that it could learn from",
-        ),
+        (DEEP, "[4, 1048576]", "[2048, 1048576]", "allreduce: sizes_bytes: .* MTU of 1500 bytes"),
+        (THREE_TYPES, "world_sizes: [2, 3]", "world_sizes: [2]", "allreduce: .*found 2 .*add 3"),
+        (DEEP, "[1, 8]", "[8]", r"torch_compute\.batch_sizes: expected at least two batch sizes"),
+        (DEEP, "[1, 8]", "[1, 4]", r"test\[1\]: .* a batch of 8 .* which hold 4; use a smaller"),
+        (DEEP, "  torch_throughput", MEMORY, "torch_memory: .*: expected a memory limit"),
+        (SYNCHRONOUS, "workers: [1, 2]", "workers: [1]", r"test\[0\]: ceer .* steps of 2 device"),
+        (SYNCHRONOUS, TRAIN, "", r"test\[0\]: no system .* no train scenario of tf_operations"),
     ],
 )
 def test_what_would_end_late_is_refused_in_one_line(
     text: str, right: str, wrong: str, expected: str, tmp_path: Path
 ) -> None:
     assert right in text
-    with pytest.raises(BadInput, match=rf"paper\.yaml: {expected}") as caught:
+    with pytest.raises(BadInput, match=rf"paper\.yaml: .*{expected}") as caught:
         check(tmp_path, text.replace(right, wrong, 1))
     assert "\n" not in str(caught.value)
 

@@ -7,8 +7,8 @@ import pytest
 
 from forecasting.costs import prices_of, usd_per_hour, usd_per_million_samples
 from models.choice.offers import preferred_prices
-from tests.made_run import all_reduce, worker_nodes
-from warehouse.records import NodeGroup, Price, Scenario, Strategy, TrainingWorkload
+from tests.made_run import all_reduce, served, worker_nodes
+from warehouse.records import Price, Scenario
 
 OBSERVED = {
     "provider": "aws",
@@ -29,14 +29,7 @@ def prices(*rows: tuple[str, str, float]) -> list[Price]:
 
 def servers() -> Scenario:
     """Return a scenario of two workers and a server of the same type as another's."""
-    return Scenario(
-        workload=TrainingWorkload(dnn="cnn", image_size=32, batch_size=8),
-        strategy=Strategy(workers=2, servers=1),
-        nodes=(
-            NodeGroup(role="worker", node_type="fast", count=2),
-            NodeGroup(role="server", node_type="small", count=1),
-        ),
-    )
+    return served(worker_nodes("fast", 2), server="small")
 
 
 def rings() -> Scenario:

@@ -1,19 +1,19 @@
 """Steps on other hosts tell of this one, where both have inventories: as asked, and as studied."""
 
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
 from forecasting import fits
-from forecasting.asked_ledger import write_forecasts
 from forecasting.fits import mark_foreign_hosts, newest_kept_fit
 from forecasting.forecast import ForecastAnswer, predict_curves
+from forecasting.forecast_history import write_forecasts
 from forecasting.inputs import systems_named, systems_of
 from forecasting.round_forecasts import fit_round, predict_missing
 from forecasting.study_checks import check_forecasts
 from models.predictddl import training_set
 from profilers.clusters import host_id
-from studies.curve import Curve
 from studies.messages import Progress
 from studies.rounds import Round
 from studies.study import read_study
@@ -40,13 +40,18 @@ test:
 """
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    """Return a home with steps of another host on two node types, one twice as slow."""
-    home = my_history.build(tmp_path / "home", THERE)
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = my_history.build(tmp_path_factory.mktemp("there") / "home", THERE)
     my_history.train(home, THERE, OTHER, 2.0)
     Warehouse(home).load()
     return home
+
+
+@pytest.fixture
+def home(built: Path, tmp_path: Path) -> Path:
+    """Return a home with steps of another host on two node types, one twice as slow."""
+    return Path(copytree(built, tmp_path / "home"))
 
 
 def take_inventories_there(home: Path) -> None:
@@ -64,21 +69,13 @@ def take_inventory(
     name = f"inventory-{study}-{host}-{worker}"
     run = of_host("inventory", name, {"worker": worker}, None, host, study)
     land(home / "landing", run, None, {"sample": sample})
-    Warehouse(home).load()
 
 
 def asked(home: Path) -> ForecastAnswer:
-    curve = Curve(
-        dnn="resnet34",
-        framework="pytorch",
-        strategy="all_reduce",
-        image_size=64,
-        batch_size=8,
-        worker=(WORKER,),
-        link_mbps=1000,
-        workers=(2,),
-    )
-    return predict_curves(Warehouse(home), [curve], systems_named(["log_linear", "ideal_scaling"]))
+    warehouse = Warehouse(home)
+    warehouse.load()
+    curve = my_history.curve_of("resnet34", WORKER).model_copy(update={"workers": (2,)})
+    return predict_curves(warehouse, [curve], systems_named(["log_linear", "ideal_scaling"]))
 
 
 def reasons(answer: ForecastAnswer) -> dict[str, str]:
@@ -117,7 +114,6 @@ def test_nodes_here_need_an_inventory_too(home: Path) -> None:
     take_inventories_there(home)
     run = of_host("torch_compute", "compute-here", {"worker": WORKER}, None)
     land(home / "landing", run, None, {})
-    Warehouse(home).load()
     answer = asked(home)
     assert answer.chosen_host.is_here
     assert reasons(answer)["log_linear"] == f"no inventory of {WORKER} nodes"
@@ -131,7 +127,6 @@ def test_few_steps_here_count_beside_many_elsewhere(
     here = host_id("loopback")
     take_inventories_there(home)
     my_history.train(home, here)
-    Warehouse(home).load()
 
     def hosts() -> list[set[str]]:
         return [{run.host_id for run in forecast.fit.runs} for forecast in asked(home).forecasts]
@@ -183,6 +178,7 @@ def opened(home: Path, folder: Path) -> Round:
     file = folder / "another.yaml"
     file.write_text(STUDY)
     study = read_study(file)
+    Warehouse(home).load()
     runs = landed_runs(home / "landing")
     return synthetic.opened(study, "loopback", host_id("loopback"), runs)
 

@@ -33,7 +33,7 @@ def test_a_round_has_its_scenarios_whether_or_not_they_were_judged(
     round_, warehouse = landed_round(STUDY), Warehouse(home)
     warehouse.load()
     evaluated = evaluate(round_, warehouse)
-    assert (evaluated.about.study, evaluated.about.repeat) == ("paper", 1)
+    assert (evaluated.round.study.name, evaluated.round.repeat) == ("paper", 1)
     assert evaluated.rows.height == 4
     assert evaluated.summary.n == evaluated.systems.height == 0
 

@@ -15,8 +15,8 @@ from forecasting.nearest import (
     format_amount,
     judged_range,
 )
-from tests.made_run import all_reduce, worker_nodes
-from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
+from tests.made_run import all_reduce, served, worker_nodes
+from warehouse.records import Scenario
 
 
 def scenario(
@@ -33,15 +33,9 @@ def scenario(
 
 def asynchronous(servers: int = 1, cross_traffic: float | None = None) -> Scenario:
     """Return asynchronous training of two workers."""
-    return Scenario(
-        workload=TrainingWorkload(dnn="resnet18", image_size=64, batch_size=8),
-        strategy=Strategy(workers=2, servers=servers),
-        nodes=(
-            NodeGroup(role="worker", node_type="emu.avx2.s15", count=2),
-            NodeGroup(role="server", node_type="emu.server", count=servers),
-        ),
-        link_mbps=500,
-        cross_traffic=cross_traffic,
+    nodes = worker_nodes("emu.avx2.s15", 2)
+    return served(
+        nodes, servers=servers, dnn="resnet18", link_mbps=500, cross_traffic=cross_traffic
     )
 
 
@@ -109,13 +103,10 @@ def judged(errors: Mapping[Scenario, float]) -> JudgedScenarios:
 
 def test_the_nearest_tell_how_wrong_forecasts_were() -> None:
     errors = {scenario(workers): float(-workers) for workers in (1, 2, 3, 4, 5, 6, 8)}
-    case = find_nearest_cases(judged(errors), "srift", "step_time_s", scenario(16))
-    workers = [near.error for near, _ in case.nearest]
-    assert workers == [-8, -6, -5, -4, -3]
-    assert len(case.nearest) == NEAREST
-    assert case.error == pytest.approx((8 + 6 + 5 + 4 + 3) / 5)
-    assert (case.inside, case.intervals) == (2, 5)
-    assert case.far is None
+    nearest, far = find_nearest_cases(judged(errors), "srift", "step_time_s", scenario(16))
+    assert [near.error for near, _ in nearest] == [-8, -6, -5, -4, -3]
+    assert len(nearest) == NEAREST
+    assert far is None
 
 
 def test_the_same_split_comes_first() -> None:
@@ -126,7 +117,7 @@ def test_the_same_split_comes_first() -> None:
     ]
     known = {("srift", "step_time_s"): neighbours}
     case = find_nearest_cases(known, "srift", "step_time_s", scenario(1), "held_out_world_size")
-    assert [near.error for near, _ in case.nearest] == [4, 5, 6, 8, 1]
+    assert [near.error for near, _ in case[0]] == [4, 5, 6, 8, 1]
 
 
 def test_a_scenario_that_was_judged_in_two_splits_is_there_once() -> None:
@@ -135,19 +126,19 @@ def test_a_scenario_that_was_judged_in_two_splits_is_there_once() -> None:
     known = {("srift", "step_time_s"): neighbours}
     for split, size in (("held_out_dnn", 3.0), ("seen", 9.0)):
         case = find_nearest_cases(known, "srift", "step_time_s", scenario(1), split)
-        assert [near.size for near, _ in case.nearest] == [size]
+        assert [near.size for near, _ in case[0]] == [size]
 
 
 def test_far_out_says_what_to_measure_first() -> None:
     known = judged({scenario(workers): 1.0 for workers in (1, 2, 4, 8)})
-    assert find_nearest_cases(known, "srift", "step_time_s", scenario(16)).far is None
-    far = find_nearest_cases(known, "srift", "step_time_s", scenario(64)).far
+    assert find_nearest_cases(known, "srift", "step_time_s", scenario(16))[1] is None
+    far = find_nearest_cases(known, "srift", "step_time_s", scenario(64))[1]
     assert far == (
         "64 workers, where forecasts were judged from 1 to 8; first measure a scenario of 16 "
         "workers; list it under test of a study: `stepcast run` judges it"
     )
     # One judged batch tells nothing about how far others are.
-    assert find_nearest_cases(known, "srift", "step_time_s", scenario(batch_size=64)).far is None
+    assert find_nearest_cases(known, "srift", "step_time_s", scenario(batch_size=64))[1] is None
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from forecasting.findings.figure import PaperFigure
-from forecasting.findings.mark import Mark
+from forecasting.findings.figure import Mark, PaperFigure
 from forecasting.findings.papers import PAPERS, PaperEvaluation, evaluate_papers
 from reports import papers
 from reports.marks import draw

@@ -12,8 +12,7 @@ import polars as pl
 import pytest
 from matplotlib.lines import Line2D
 
-from forecasting.evaluation import Evaluation
-from forecasting.findings.study import STANDING, OpeningFigures, describe_round
+from forecasting.evaluation import STANDING, Evaluation, OpeningFigures
 from forecasting.results import JUDGED, summary, titles
 from reports import report
 from reports.report import errors_plot, left_out_lines, sealed_sentence
@@ -74,7 +73,7 @@ def systems() -> pl.DataFrame:
 
 def evaluation(round_: Round, **changes: object) -> Evaluation:
     """Return the evaluation of a round in which every scenario was judged so."""
-    return Evaluation(describe_round(round_), results(round_, **changes), systems())
+    return Evaluation(round_, results(round_, **changes), systems())
 
 
 @pytest.fixture(scope="module")

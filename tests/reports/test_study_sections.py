@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import polars as pl
 
-from forecasting.findings.study import describe_round
+from forecasting.evaluation import Evaluation
 from reports.study_sections import PUBLISHED, scenarios_section
 from studies.rounds import Round
 from tests.reports.pages import cells, headings
@@ -29,6 +29,10 @@ ROW_OF_PUBLISHED = {
 }
 
 
+def section(rows: pl.DataFrame, round_: Round) -> str:
+    return scenarios_section(Evaluation(round_, rows, pl.DataFrame()))
+
+
 def test_published_forecasts_are_shown_as_they_were_judged() -> None:
     html = PUBLISHED.html(pl.DataFrame([ROW_OF_PUBLISHED, ROW_OF_PUBLISHED | {"split": None}]))
     assert headings(html) == ["Forecasts that were published before measuring"]
@@ -44,16 +48,14 @@ def test_forecasts_of_an_earlier_round_say_so(round_: Round) -> None:
         made=pl.Series(["sealed", "before", None, None], dtype=pl.String),
         forecast_round=pl.Series([2, 2, 1, None], dtype=pl.Int32),
     )
-    html = scenarios_section(rows, replace(describe_round(round_), repeat=2))
+    html = section(rows, replace(round_, repeat=2))
     assert [row[-1] for row in cells(html)] == [
         "forecast made", "published", "before its run", "for round 1", "—"
     ]  # fmt: skip
     assert "shows the forecast of an earlier round" in html
-    assert "an earlier round" not in scenarios_section(results(round_), describe_round(round_))
+    assert "an earlier round" not in section(results(round_), round_)
 
 
 def test_what_nobody_measured_is_not_judged(round_: Round) -> None:
     rows = results(round_, made=None, measured=None, error_percent=None)
-    assert {row[-1] for row in cells(scenarios_section(rows, describe_round(round_)))[1:]} == {
-        "not judged"
-    }
+    assert {row[-1] for row in cells(section(rows, round_))[1:]} == {"not judged"}

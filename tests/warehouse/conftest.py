@@ -16,18 +16,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.made_run import made_fit, made_run, raw_table
+from tests.made_run import made_fit, made_run, raw_table, served, worker_nodes
+from warehouse.check import check
 from warehouse.landing import land
 from warehouse.ledger import FitRecord
 from warehouse.publication import ensure_warehouse
 from warehouse.records import (
-    NodeGroup,
     Prediction,
     Purpose,
+    Recommendation,
     Run,
     Scenario,
-    Strategy,
-    TrainingWorkload,
 )
 from warehouse.tables import SCHEMAS
 from warehouse.warehouse import Warehouse, read_only
@@ -50,19 +49,28 @@ class Maker:
     def warehouse(self) -> Warehouse:
         return Warehouse(self.home)
 
+    @property
+    def main(self) -> Path:
+        return self.home / "warehouse.duckdb"
+
     def rows(self, sql: str) -> pl.DataFrame:
         return read_only(self.home, sql)
+
+    def tamper(self, *statements: str) -> None:
+        """Change the warehouse as no code of ours would."""
+        with duckdb.connect(str(self.main)) as connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    def broken(self) -> list[str]:
+        """Return what a check finds that is wrong."""
+        return [finding.text for finding in check(self.home).findings if finding.broken]
 
     def scenario(
         self, workers: int = 1, dnn: str = "cnn", node_type: str = "emu.avx2.1c", batch: int = 8
     ) -> Scenario:
-        nodes = (
-            NodeGroup(role="worker", node_type=node_type, count=workers),
-            NodeGroup(role="server", node_type="emu.server", count=1),
-        )
-        workload = TrainingWorkload(dnn=dnn, image_size=64, batch_size=batch)
-        strategy = Strategy(workers=workers)
-        return Scenario(workload=workload, strategy=strategy, nodes=nodes, link_mbps=150)
+        nodes = worker_nodes(node_type, workers)
+        return served(nodes, dnn=dnn, batch_size=batch, link_mbps=150)
 
     def run(
         self,
@@ -155,13 +163,29 @@ class Maker:
             made_at=at(minute),
         )
 
+    def recommendation(self, snapshot: str | None, **changes: object) -> Recommendation:
+        fields = {
+            "system": "async_sgd",
+            "backend": "emulated",
+            "job": {"dnn": "cnn"},
+            "objective": "cost",
+            "constraints": {"budget_usd": 3},
+            "choice": {"node_type": "emu.avx2.1c", "count": 2, "cost_usd": 2.72},
+            "alternatives": ({"node_type": "emu.server", "count": 2},),
+            "price_snapshot": snapshot,
+            "fit_ids": (self.fit("p1").fit_id,),
+            "code_version": "v1",
+            "made_at": at(3),
+        }
+        return Recommendation.model_validate(fields | changes)
+
     def forecast(
         self, values: Mapping[int, float], *, system: str = "async_sgd", **given: str
     ) -> FitRecord:
         """Record a fit to run `p1`, and its forecasts by the number of workers."""
         fit = self.fit("p1", system=system)
-        self.warehouse.record_fit(fit)
-        self.warehouse.record_predictions(
+        self.warehouse.record(fits=[fit])
+        self.warehouse.record(
             [
                 self.prediction(fit, self.scenario(workers), value).model_copy(update=given)
                 for workers, value in values.items()
@@ -260,7 +284,7 @@ def fill_profiled(make: Maker) -> None:
 def fill_fitted(make: Maker) -> None:
     """Land a profile of one worker, and fit to it."""
     fill_profiled(make)
-    make.warehouse.record_fit(make.fit("p1"))
+    make.warehouse.record(fits=[make.fit("p1")])
 
 
 @pytest.fixture

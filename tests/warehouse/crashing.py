@@ -23,10 +23,8 @@ def work(home: Path, number: int) -> None:
     make, warehouse = Maker(home), Warehouse(home)
     warehouse.load()
     fit = make.fit(f"r{number:04}")
-    warehouse.record_fit(fit)
-    warehouse.record_predictions(
-        [make.prediction(fit, make.scenario(workers), workers) for workers in (1, 2, 3)]
-    )
+    predictions = [make.prediction(fit, make.scenario(workers), workers) for workers in (1, 2, 3)]
+    warehouse.record(predictions, fits=[fit])
 
 
 def child(home: Path, number: str) -> int:

@@ -3,16 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tests.made_run import raw_table
-from tests.warehouse.conftest import at
-from warehouse.records import Price, Recommendation
-
-if TYPE_CHECKING:
-    from tests.warehouse.conftest import Maker
+from tests.made_run import made_price, raw_table
+from tests.warehouse.conftest import Maker, at
 
 SAMPLE = "metric unit window value"
 LINK = "direction flows flow trial seconds bytes bandwidth_Bps retransmits"
@@ -26,13 +21,15 @@ WATCHING = "watch.emu.avx2.1c"
 PRICES = {"emu.avx2.1c": 3.06, "emu.server": 0.6}
 
 
-def tell(make: "Maker") -> None:
+def tell(make: Maker) -> None:
     """Fill a warehouse: profiles, a fit, a prediction of two workers that is judged, and more."""
     _profiles(make)
     make.warehouse.load()
     make.forecast({2: 3.0})
     _publish(make)
-    _recommend(make)
+    price = made_price("emu.avx2.1c", 3.06, provider="stepcast", observed_at=at(60))
+    snapshot = make.warehouse.record_prices([price])
+    make.warehouse.record_recommendation(make.recommendation(snapshot))
     make.measure("m1", make.scenario(1), [1.2, 1.4], minute=5)
     make.measure("m2", make.scenario(2), [2.4, 2.6], minute=6)
     failed = make.run("m3", make.scenario(4), "measurement", minute=7)
@@ -43,14 +40,14 @@ def tell(make: "Maker") -> None:
     make.warehouse.load()
 
 
-def _publish(make: "Maker") -> None:
+def _publish(make: Maker) -> None:
     """Seal what was forecast, and load what was sealed."""
     with TemporaryDirectory() as folder:
         make.warehouse.seal("demo", 1, [make.scenario(2)], Path(folder), at(4))
         make.warehouse.load_sealed(Path(folder))
 
 
-def _profiles(make: "Maker") -> None:
+def _profiles(make: Maker) -> None:
     scenario = make.scenario(1)
     operations = raw_table(
         "operation",
@@ -88,7 +85,7 @@ def _profiles(make: "Maker") -> None:
     make.land(imported, None, _imported())
 
 
-def capture(make: "Maker") -> None:
+def capture(make: Maker) -> None:
     """Land a captured step on loopback, and the link it was on: 1 MB/s, a byte each microsecond.
 
     Streams of 400 and 300 bytes are asked for after 0 and 100 us, and one of 200 after 1000 us.
@@ -177,7 +174,7 @@ def _imported() -> dict[str, pl.DataFrame]:
     }
 
 
-def _watch(make: "Maker") -> None:
+def _watch(make: Maker) -> None:
     """Two nights of a watch, of which one finds steps slower by a half, and a visit afterwards."""
     for minute in (20, 30, 31):
         watched = make.run(f"watch-{minute}", None, "profile", minute=minute, study=WATCHING)
@@ -204,7 +201,7 @@ def _watch(make: "Maker") -> None:
         make.land(judge, None, {"judgement": raw_table("judgement", JUDGEMENT, judged)})
 
 
-def _rent(make: "Maker") -> None:
+def _rent(make: Maker) -> None:
     """Two launches: one zone has no capacity, the next one has, and its instances end."""
     launch = {"account": "a", "node_type": "m5.large", "instances": 2, "usd": 1.2}
     where = {"region": "us-east-1", "market": "spot", "hours": 1.0}
@@ -220,29 +217,3 @@ def _rent(make: "Maker") -> None:
     run = make.run("renting", None, "profile", minute=6, study="renting")
     run = run.model_copy(update={"probe": "renting", "backend": "imported", "host_id": "aws"})
     make.land(run, None, {"rented": pl.DataFrame(rows, infer_schema_length=None)})
-
-
-def _recommend(make: "Maker") -> None:
-    price = Price(
-        provider="stepcast",
-        node_type="emu.avx2.1c",
-        market="on_demand",
-        usd_per_hour=3.06,
-        observed_at=at(60),
-        source="config",
-    )
-    make.warehouse.record_recommendation(
-        Recommendation(
-            system="async_sgd",
-            backend="emulated",
-            job={"dnn": "cnn"},
-            objective="cost",
-            constraints={},
-            choice={"node_type": "emu.avx2.1c", "count": 2},
-            alternatives=(),
-            price_snapshot=make.warehouse.record_prices([price]),
-            fit_ids=(make.fit("p1").fit_id,),
-            code_version="v1",
-            made_at=at(3),
-        )
-    )

@@ -1,29 +1,26 @@
 """Judging: which prediction a run judges, by how much it erred, and on what split."""
 
 import json
-from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
 
 from forecasting.sanity import LEAST_IDLE
 from profilers.steady.host import MOST_STOLEN
+from tests.warehouse.conftest import Maker
 from warehouse.landed_files import seal
 from warehouse.records import BadInput, Scenario
 
-if TYPE_CHECKING:
-    from tests.warehouse.conftest import Maker
 
-
-def judged(make: "Maker") -> list[dict[str, object]]:
+def judged(make: Maker) -> list[dict[str, object]]:
     make.warehouse.load()
     return make.warehouse.accuracy().sort("made_at", "system").to_dicts()
 
 
-def test_a_prediction_is_judged_by_the_run_after_it(fitted: "Maker") -> None:
+def test_a_prediction_is_judged_by_the_run_after_it(fitted: Maker) -> None:
     scenario = fitted.scenario(2)
     prediction = fitted.prediction(fitted.fit("p1"), scenario, 2.0, minute=2, low=1.8, high=2.2)
-    fitted.warehouse.record_predictions([prediction])
+    fitted.warehouse.record([prediction])
     fitted.measure("m1", scenario, [2.4, 2.6], minute=5)
     (row,) = judged(fitted)
     assert row["system"] == "async_sgd"
@@ -37,38 +34,15 @@ def test_a_prediction_is_judged_by_the_run_after_it(fitted: "Maker") -> None:
     assert row["host_busy"] is False
 
 
-def test_a_prediction_after_the_load_is_not_judged_whatever_its_clock_says(
-    fitted: "Maker",
-) -> None:
-    scenario = fitted.scenario(2)
-    fitted.measure("m1", scenario, [2.5], minute=5)
-    fitted.warehouse.load()
-    fit = fitted.fit("p1")
-    late = [
-        fitted.prediction(fit, scenario, 2.0 + minute, minute=minute, repeat=minute)
-        for minute in (1, 6)
-    ]
-    fitted.warehouse.record_predictions(late)
-    assert judged(fitted) == []
-
-
-def test_a_prediction_before_the_load_is_judged_whatever_its_clock_says(
-    fitted: "Maker",
-) -> None:
+def test_what_came_before_the_load_is_judged_whatever_clocks_say(fitted: Maker) -> None:
+    """A run that is loaded again keeps its place."""
     scenario = fitted.scenario(2)
     prediction = fitted.prediction(fitted.fit("p1"), scenario, 2.0, minute=90)
-    fitted.measure("m1", scenario, [2.5], minute=5)
-    fitted.warehouse.record_predictions([prediction])
-    assert [row["predicted"] for row in judged(fitted)] == [2.0]
-
-
-def test_a_run_that_is_loaded_again_keeps_its_place(fitted: "Maker") -> None:
-    scenario, fit = fitted.scenario(2), fitted.fit("p1")
-    fitted.forecast({2: 2.0})
     folder = fitted.measure("m1", scenario, [2.5], minute=5)
+    fitted.warehouse.record([prediction])
     fitted.warehouse.load()
-    late = fitted.prediction(fit, scenario, 2.5, minute=2, repeat=2)
-    fitted.warehouse.record_predictions([late])
+    fitted.forecast({2: 2.5}, system="lin")
+    assert [row["predicted"] for row in judged(fitted)] == [2.0]
     sample = folder / "sample.parquet"
     pl.read_parquet(sample).write_parquet(sample, compression="gzip")
     seal(folder)
@@ -76,16 +50,16 @@ def test_a_run_that_is_loaded_again_keeps_its_place(fitted: "Maker") -> None:
     assert [row["predicted"] for row in judged(fitted)] == [2.0]
 
 
-def test_each_run_judges_the_newest_prediction_of_its_round(fitted: "Maker") -> None:
+def test_each_run_judges_the_newest_prediction_of_its_round(fitted: Maker) -> None:
     scenario, fit = fitted.scenario(2), fitted.fit("p1")
     other = fit.model_copy(update={"parameters": {"client_gap_s": 0.016}})
-    fitted.warehouse.record_fit(other)
+    fitted.warehouse.record(fits=[other])
     forecasts = [
         fitted.prediction(fit, scenario, 1.0, minute=9, repeat=1),
         fitted.prediction(other, scenario, 1.5, minute=3, repeat=1),
         fitted.prediction(fit, scenario, 2.0, minute=2, repeat=2),
     ]
-    fitted.warehouse.record_predictions(forecasts)
+    fitted.warehouse.record(forecasts)
     fitted.measure("m1", scenario, [2.0], minute=5, repeat=1)
     fitted.measure("m2", scenario, [4.0], minute=5.5, repeat=2)
     fitted.measure("m3", scenario, [6.0], minute=5.6, repeat=2)
@@ -93,23 +67,25 @@ def test_each_run_judges_the_newest_prediction_of_its_round(fitted: "Maker") -> 
     assert rows == [(2.0, 5.0, 2), (1.5, 2.0, 1)]
 
 
-def test_forecasts_of_other_studies_are_not_judged(fitted: "Maker") -> None:
+def test_runs_of_other_studies_and_hosts_judge_nothing(fitted: Maker) -> None:
     fitted.forecast({2: 2.0})
     fitted.forecast({2: 9.0}, study="other")
     fitted.measure("m1", fitted.scenario(2), [2.5], minute=5)
-    assert [(row["study"], row["predicted"]) for row in judged(fitted)] == [("demo", 2.0)]
+    fitted.measure("m2", fitted.scenario(2), [7.5], minute=5, host_id="host-2")
+    rows = [(row["study"], row["predicted"], row["measured"]) for row in judged(fitted)]
+    assert rows == [("demo", 2.0, 2.5)]
 
 
-def test_what_was_merely_asked_for_is_judged_apart(fitted: "Maker") -> None:
+def test_what_was_merely_asked_for_is_judged_apart(fitted: Maker) -> None:
     scenario, fit = fitted.scenario(2), fitted.fit("p1")
     own = fitted.prediction(fit, scenario, 2.0, minute=2)
     answer = own.model_copy(update={"study": None, "repeat": None})
     newer = fitted.fit("p1").model_copy(update={"parameters": {"client_gap_s": 0.016}})
     again = answer.model_copy(update={"fit_id": newer.fit_id, "value": 3.0})
     warehouse = fitted.warehouse
-    warehouse.record_fit(newer)
-    warehouse.record_predictions([own, answer])
-    warehouse.record_asked([], [scenario, scenario], [again])
+    warehouse.record(fits=[newer])
+    warehouse.record([own, answer])
+    warehouse.record([again], scenarios=[scenario, scenario])
     fitted.measure("m1", scenario, [2.5], minute=5)
     fitted.measure("m2", scenario, [2.5], minute=6, study="another")
     assert [row["predicted"] for row in judged(fitted)] == [2.0]
@@ -122,19 +98,11 @@ def test_what_was_merely_asked_for_is_judged_apart(fitted: "Maker") -> None:
     rows = warehouse.query("judged_over_time", node_type="emu.avx2.1c")
     errors = dict(rows.select("study", "error_percent").iter_rows())
     assert errors == {own.study: pytest.approx(-20), None: pytest.approx(20)}
-
-
-def test_what_was_merely_asked_for_changes_no_figure_either(fitted: "Maker") -> None:
-    scenario, fit = fitted.scenario(2), fitted.fit("p1")
-    answer = fitted.prediction(fit, scenario, 2.0).model_copy(
-        update={"study": None, "repeat": None}
-    )
-    fitted.warehouse.record_predictions([answer])
     with pytest.raises(BadInput, match="for nobody's study before, with other figures"):
-        fitted.warehouse.record_predictions([answer.model_copy(update={"value": 2.1})])
+        warehouse.record([answer.model_copy(update={"value": 2.1})])
 
 
-def test_a_fit_to_steps_of_other_hosts_alone_says_nothing_of_this_one(make: "Maker") -> None:
+def test_a_fit_to_steps_of_other_hosts_alone_says_nothing_of_this_one(make: Maker) -> None:
     """As the query says it of a question, and the board of what was measured."""
     make.land(make.run("p1", make.scenario(1), "profile", host_id="host-2"), make.scenario(1))
     make.warehouse.load()
@@ -148,7 +116,7 @@ def test_a_fit_to_steps_of_other_hosts_alone_says_nothing_of_this_one(make: "Mak
 
 
 def test_few_steps_of_this_host_beside_those_of_another_are_a_split_of_their_own(
-    make: "Maker",
+    make: Maker,
 ) -> None:
     make.land(make.run("p1", make.scenario(1), "profile", host_id="host-2"), make.scenario(1))
     make.profile("p2", make.scenario(2))
@@ -160,13 +128,6 @@ def test_few_steps_of_this_host_beside_those_of_another_are_a_split_of_their_own
         assert make.warehouse.query("splits", asked=of_host)["split"].to_list() == [split]
 
 
-def test_other_hosts_do_not_judge(fitted: "Maker") -> None:
-    scenario = fitted.scenario(2)
-    fitted.forecast({2: 2.0})
-    fitted.measure("m1", scenario, [2.5], minute=5, host_id="host-2")
-    assert judged(fitted) == []
-
-
 @pytest.mark.parametrize(
     ("idle", "stolen", "busy"),
     [
@@ -175,7 +136,7 @@ def test_other_hosts_do_not_judge(fitted: "Maker") -> None:
         (0.9, MOST_STOLEN + 0.001, True),
     ],
 )
-def test_a_busy_host_is_marked(fitted: "Maker", idle: float, stolen: float, busy: bool) -> None:
+def test_a_busy_host_is_marked(fitted: Maker, idle: float, stolen: float, busy: bool) -> None:
     """The limits are those of the probes, which measure again, and of the check that warns."""
     scenario = fitted.scenario(2)
     fitted.forecast({2: 2.0})
@@ -184,7 +145,7 @@ def test_a_busy_host_is_marked(fitted: "Maker", idle: float, stolen: float, busy
     assert [row["host_busy"] for row in judged(fitted)] == [busy]
 
 
-def test_splits_say_how_far_a_subject_is_from_the_fit(make: "Maker") -> None:
+def test_splits_say_how_far_a_subject_is_from_the_fit(make: Maker) -> None:
     seen = {"p1": make.scenario(1), "p2": make.scenario(2, node_type="emu.sse41.1c")}
     expected: dict[str, Scenario] = {
         "seen": make.scenario(1),
@@ -198,14 +159,16 @@ def test_splits_say_how_far_a_subject_is_from_the_fit(make: "Maker") -> None:
     make.land(make.run("links", None, "profile"), None)
     make.warehouse.load()
     fit = make.fit("links", *seen)
-    make.warehouse.record_fit(fit)
-    make.warehouse.record_predictions(
-        [make.prediction(fit, scenario, 2.0) for scenario in expected.values()]
-    )
+    make.warehouse.record(fits=[fit])
+    make.warehouse.record([make.prediction(fit, scenario, 2.0) for scenario in expected.values()])
+    blind = make.fit("links", system="blind")  # it saw no scenario, so no network
+    make.warehouse.record(fits=[blind])
+    make.warehouse.record([make.prediction(blind, make.scenario(1), 2.0)])
     for number, scenario in enumerate(expected.values()):
         make.measure(f"m{number}", scenario, [2.0], minute=5)
-    splits = {row["scenario_id"]: row["split"] for row in judged(make)}
-    assert splits == {scenario.scenario_id: split for split, scenario in expected.items()}
+    rows = {row["scenario_id"]: row["split"] for row in judged(make) if row["system"] != "blind"}
+    assert rows == {scenario.scenario_id: split for split, scenario in expected.items()}
+    assert {row["split"] for row in judged(make) if row["system"] == "blind"} == {"held_out_dnn"}
 
 
 @pytest.mark.parametrize(
@@ -218,14 +181,14 @@ def test_splits_say_how_far_a_subject_is_from_the_fit(make: "Maker") -> None:
     ],
 )
 def test_a_family_is_held_out_where_families_are_known(
-    fitted: "Maker", families: dict[str, str | None], split: str
+    fitted: Maker, families: dict[str, str | None], split: str
 ) -> None:
     for dnn, family in families.items():
         row = {"dnn": dnn, "framework": "tensorflow", "family": family}
         table = pl.DataFrame({**row, "batch_size": 8, "parameter_count": 10})
         fitted.land(fitted.run(f"graph-{dnn}", None, "profile"), None, {"dnn": table})
     scenario = fitted.scenario(2, dnn="vgg11")
-    fitted.warehouse.record_predictions([fitted.prediction(fitted.fit("p1"), scenario, 2.0)])
+    fitted.warehouse.record([fitted.prediction(fitted.fit("p1"), scenario, 2.0)])
     fitted.measure("m1", scenario, [2.0], minute=5)
     assert [row["split"] for row in judged(fitted)] == [split]
 
@@ -241,7 +204,7 @@ def test_a_family_is_held_out_where_families_are_known(
     ],
 )
 def test_too_short_a_time_is_too_high_a_rate(
-    fitted: "Maker", metric: str, unit: str, sign: int | None
+    fitted: Maker, metric: str, unit: str, sign: int | None
 ) -> None:
     scenario = fitted.scenario(2)
     fitted.forecast({2: 2.0}, metric=metric, unit=unit)
@@ -254,20 +217,10 @@ def test_too_short_a_time_is_too_high_a_rate(
     assert row["time_error_percent"] == (expected and pytest.approx(expected))
 
 
-def test_a_fit_that_saw_no_scenario_has_seen_no_network(make: "Maker") -> None:
-    make.land(make.run("links", None, "profile"), None)
-    make.warehouse.load()
-    fit = make.fit("links")
-    make.warehouse.record_fit(fit)
-    make.warehouse.record_predictions([make.prediction(fit, make.scenario(2), 2.0)])
-    make.measure("m1", make.scenario(2), [2.0], minute=5)
-    assert [row["split"] for row in judged(make)] == ["held_out_dnn"]
-
-
-def test_the_leaderboard_counts_a_subject_once(fitted: "Maker") -> None:
+def test_the_leaderboard_counts_a_subject_once(fitted: Maker) -> None:
     fit = fitted.fit("p1")
     two, three, four = (fitted.scenario(workers) for workers in (2, 3, 4))
-    fitted.warehouse.record_predictions(
+    fitted.warehouse.record(
         [
             fitted.prediction(fit, two, 1.1, low=0.9, high=1.2),
             fitted.prediction(fit, three, 1.4, low=1.2, high=1.6),
@@ -280,7 +233,7 @@ def test_the_leaderboard_counts_a_subject_once(fitted: "Maker") -> None:
     fitted.measure("c", four, [1.0], minute=5)
     fitted.measure("d", fitted.scenario(1), [1.0], minute=5)
     fitted.warehouse.load()
-    fitted.warehouse.record_predictions(
+    fitted.warehouse.record(
         [fitted.prediction(fit, two, 1.3, low=1.26, high=1.4, minute=12, repeat=2)]
     )
     fitted.measure("a2", two, [1.25], minute=15, repeat=2)
@@ -308,28 +261,18 @@ def test_the_leaderboard_counts_a_subject_once(fitted: "Maker") -> None:
     assert (near["coverage_percent"], near["coverage_n"]) == (None, 0)
 
 
-def test_what_a_busy_host_measured_is_shown_and_not_counted(fitted: "Maker") -> None:
+def test_what_a_busy_host_measured_is_shown_and_not_counted(fitted: Maker) -> None:
     fit = fitted.fit("p1")
     two, three = fitted.scenario(2), fitted.scenario(3)
-    fitted.warehouse.record_predictions(
-        [fitted.prediction(fit, two, 1.1), fitted.prediction(fit, three, 1.5)]
-    )
+    fitted.warehouse.record([fitted.prediction(fit, two, 1.1), fitted.prediction(fit, three, 1.5)])
     fitted.measure("quiet", two, [1.0], minute=5, idle=0.21)
     fitted.measure("busy", three, [1.0], minute=6, idle=0.19)
-    fitted.warehouse.load()
-    shown = {row["workers"]: row["host_busy"] for row in judged_with_workers(fitted)}
-    assert shown == {2: False, 3: True}
+    assert {row["predicted"]: row["host_busy"] for row in judged(fitted)} == {1.1: False, 1.5: True}
     (board,) = fitted.warehouse.leaderboard().to_dicts()
     assert (board["n"], board["busy_n"], board["mape"]) == (1, 1, pytest.approx(10))
 
 
-def judged_with_workers(make: "Maker") -> list[dict[str, object]]:
-    return make.rows(
-        "SELECT workers, host_busy FROM report.accuracy JOIN report.scenario USING (scenario_id)"
-    ).to_dicts()
-
-
-def test_judged_measurements_do_not_reach_predictors(fitted: "Maker") -> None:
+def test_judged_measurements_do_not_reach_predictors(fitted: Maker) -> None:
     before = {name: fitted.warehouse.visible(name) for name in ("run", "scenario", "sample")}
     fitted.measure("m1", fitted.scenario(2), [2.5], minute=5)
     fitted.warehouse.load()

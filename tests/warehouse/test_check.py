@@ -1,14 +1,13 @@
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from tests.warehouse.conftest import at
+from tests.warehouse.conftest import Maker, at
 from warehouse import chain, journal
 from warehouse.check import check
 from warehouse.connection import SCHEMA
@@ -17,11 +16,8 @@ from warehouse.landing import compact
 from warehouse.loader import signature_of
 from warehouse.publication import migrate
 
-if TYPE_CHECKING:
-    from tests.warehouse.conftest import Maker
 
-
-def test_a_sound_warehouse_has_no_findings(filled: "Maker") -> None:
+def test_a_sound_warehouse_has_no_findings(filled: Maker) -> None:
     before = (filled.home / "warehouse.duckdb").read_bytes()
     report = check(filled.home)
     assert report.findings == ()
@@ -48,33 +44,29 @@ def test_a_sound_warehouse_has_no_findings(filled: "Maker") -> None:
         ("DELETE FROM pred.ledger", "was removed"),
     ],
 )
-def test_damage_is_found(filled: "Maker", damage: str, said: str) -> None:
-    with duckdb.connect(str(filled.home / "warehouse.duckdb")) as connection:
-        connection.execute(damage)
-    report = check(filled.home)
-    assert not report.sound
-    assert any(said in finding.text for finding in report.findings if finding.broken)
+def test_damage_is_found(filled: Maker, damage: str, said: str) -> None:
+    filled.tamper(damage)
+    assert not check(filled.home).sound
+    assert any(said in text for text in filled.broken())
 
 
-def test_another_time_of_the_same_bytes_is_no_change(filled: "Maker") -> None:
+def test_another_time_of_the_same_bytes_is_no_change(filled: Maker) -> None:
     os.utime(filled.home / "landing" / "p1" / "timing.parquet", ns=(0, 0))
     assert check(filled.home).findings == ()
     assert filled.warehouse.load().loaded == ()
 
 
-def test_rot_that_no_time_or_size_shows_is_found(filled: "Maker") -> None:
+def test_rot_that_no_time_or_size_shows_is_found(filled: Maker) -> None:
     file = filled.home / "landing" / "p1" / "timing.parquet"
     state, content = file.stat(), bytearray(file.read_bytes())
     content[len(content) // 2] ^= 4
     file.write_bytes(content)
     os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))
-    (finding,) = check(filled.home).findings
-    assert finding.broken
-    assert "run p1 is damaged" in finding.text
-    assert "timing.parquet is not the file that landed" in finding.text
+    (text,) = filled.broken()
+    assert "run p1 is damaged" in text and "timing.parquet is not the file that landed" in text
 
 
-def test_what_is_odd_but_not_broken_is_noted(filled: "Maker") -> None:
+def test_what_is_odd_but_not_broken_is_noted(filled: Maker) -> None:
     landing = filled.home / "landing"
     (landing / "m1").rename(filled.home / "m1-on-another-disk")
     filled.profile("p2", filled.scenario(1), repeat=2)
@@ -83,25 +75,21 @@ def test_what_is_odd_but_not_broken_is_noted(filled: "Maker") -> None:
     filled.profile("p4", filled.scenario(1), repeat=4)
     report = check(filled.home)
     assert report.sound
-    texts = "\n".join(finding.text for finding in report.findings)
-    assert "1 loaded runs are not in" in texts
-    assert "their rows are unchecked" in texts
-    assert "1 landed runs are not loaded yet (first: p4); `stepcast load`" in texts
-    assert "run p3 is set aside in" in texts
-    assert "quarantine: run.parquet is missing" in texts
-    assert len(report.findings) == 3
+    gone, waiting, aside = (finding.text for finding in report.findings)
+    assert "1 loaded runs are not in" in gone and "their rows are unchecked" in gone
+    assert waiting == "1 landed runs are not loaded yet (first: p4); `stepcast load`"
+    assert "run p3 is set aside in" in aside and "quarantine: run.parquet is missing" in aside
 
 
-def test_a_history_that_was_not_published_is_found(filled: "Maker") -> None:
+def test_a_history_that_was_not_published_is_found(filled: Maker) -> None:
     (filled.home / "history.duckdb").unlink()
-    (finding,) = check(filled.home).findings
-    assert finding.broken
-    assert "history.duckdb is older than warehouse.duckdb; `stepcast load`" in finding.text
+    (text,) = filled.broken()
+    assert "history.duckdb is older than warehouse.duckdb; `stepcast load`" in text
     filled.warehouse.load()
     assert check(filled.home).findings == ()
 
 
-def test_a_run_that_landed_again_in_the_place_of_another_is_found(filled: "Maker") -> None:
+def test_a_run_that_landed_again_in_the_place_of_another_is_found(filled: Maker) -> None:
     """Files with checksums of their own, of the same size and time, are still not those loaded."""
     folder = filled.home / "landing" / "m1"
     states = {file.name: file.stat() for file in folder.iterdir()}
@@ -115,13 +103,12 @@ def test_a_run_that_landed_again_in_the_place_of_another_is_found(filled: "Maker
     seal(folder)
     for name, state in states.items():
         os.utime(folder / name, ns=(state.st_atime_ns, state.st_mtime_ns))
-    with duckdb.connect(str(filled.home / "warehouse.duckdb")) as connection:
-        connection.execute("UPDATE raw.sample SET value = value * 2")
-    texts = [finding.text for finding in check(filled.home).findings if finding.broken]
-    assert any("run m1: its files are not those that were loaded" in text for text in texts)
+    filled.tamper("UPDATE raw.sample SET value = value * 2")
+    lines = filled.broken()
+    assert any("run m1: its files are not those that were loaded" in text for text in lines)
 
 
-def test_a_run_that_changed_is_pinned_anew(filled: "Maker") -> None:
+def test_a_run_that_changed_is_pinned_anew(filled: Maker) -> None:
     folder = filled.home / "landing" / "m1"
     table = pq.read_table(folder / "sample.parquet")
     pq.write_table(table.slice(1), folder / "sample.parquet")
@@ -132,13 +119,12 @@ def test_a_run_that_changed_is_pinned_anew(filled: "Maker") -> None:
     (folder / "run.parquet").touch()
     assert filled.warehouse.load().loaded == ()
     assert filled.rows("FROM meta.reloaded").height == 1
-    with duckdb.connect(str(filled.home / "warehouse.duckdb")) as connection:
-        connection.execute("DELETE FROM meta.reloaded")
-    assert any("was removed" in finding.text for finding in check(filled.home).findings)
+    filled.tamper("DELETE FROM meta.reloaded")
+    assert any("was removed" in text for text in filled.broken())
 
 
 def test_a_home_from_before_is_checked_and_said_to_be_unpinned(
-    make: "Maker",
+    make: Maker,
     tmp_path: Path,
 ) -> None:
     older = tmp_path / "schema"
@@ -163,7 +149,7 @@ def test_a_home_from_before_is_checked_and_said_to_be_unpinned(
     assert check(make.home).findings == ()
 
 
-def test_a_damaged_history_is_a_finding_whatever_its_size_and_time(make: "Maker") -> None:
+def test_a_damaged_history_is_a_finding_whatever_its_size_and_time(make: Maker) -> None:
     make.profile("p1", make.scenario())
     make.warehouse.load()
     assert check(make.home).findings == ()
@@ -175,8 +161,7 @@ def test_a_damaged_history_is_a_finding_whatever_its_size_and_time(make: "Maker"
         file.seek(state.st_size // 2)
         file.write(bytes([byte ^ 1]))
     os.utime(history, ns=(state.st_atime_ns, state.st_mtime_ns))
-    (finding,) = check(make.home).findings
-    assert finding.text.startswith("history.duckdb is damaged: its bytes are not those of")
-    assert finding.broken
+    (text,) = make.broken()
+    assert text.startswith("history.duckdb is damaged: its bytes are not those of")
     make.warehouse.load(verify=True)
     assert check(make.home).findings == ()

@@ -1,17 +1,15 @@
 """What differs between two sides of the history, beside the noise floor."""
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from tests.warehouse.conftest import Maker
+from tests.warehouse.conftest import Maker
 
 METRIC = "throughput_steps_per_s"
 
 
-def measure(make: "Maker", run_id: str, *windows: float, repeat: int, **other: str | int) -> str:
+def measure(make: Maker, run_id: str, *windows: float, repeat: int, **other: str | int) -> str:
     """Land a run of two workers, in a round of its own, and return its id."""
     node_type = str(other.get("node_type", "emu.avx2.1c"))
     scenario = make.scenario(int(other.get("workers", 2)), node_type=node_type)
@@ -20,14 +18,14 @@ def measure(make: "Maker", run_id: str, *windows: float, repeat: int, **other: s
 
 
 def differences(
-    make: "Maker", base: list[str], other: list[str], **params: bool
+    make: Maker, base: list[str], other: list[str], **params: bool
 ) -> list[dict[str, object]]:
     make.warehouse.load()
     sides = {"base": json.dumps(base), "other": json.dumps(other)}
     return make.warehouse.query("differences", **sides, **params).to_dicts()
 
 
-def test_repeats_of_each_side_are_the_noise(make: "Maker") -> None:
+def test_repeats_of_each_side_are_the_noise(make: Maker) -> None:
     base = [measure(make, f"b{n}", value, repeat=n) for n, value in enumerate((2.0, 2.2), 1)]
     other = [measure(make, f"o{n}", value, repeat=n) for n, value in enumerate((3.0, 3.3), 3)]
     (row,) = differences(make, base, other)
@@ -41,7 +39,7 @@ def test_repeats_of_each_side_are_the_noise(make: "Maker") -> None:
     assert row["times_noise"] == pytest.approx(50 / ((10 + 100 / 11) / 2))
 
 
-def test_runs_of_neither_side_tell_of_the_noise_too(make: "Maker") -> None:
+def test_runs_of_neither_side_tell_of_the_noise_too(make: Maker) -> None:
     base, other = [measure(make, "b", 2.0, repeat=1)], [measure(make, "o", 2.1, repeat=2)]
     for number, value in enumerate((1.0, 2.0), 3):
         measure(make, f"n{number}", value, repeat=number)
@@ -50,7 +48,7 @@ def test_runs_of_neither_side_tell_of_the_noise_too(make: "Maker") -> None:
     assert (row["noise_n"], row["is_larger"]) == (2, False)
 
 
-def test_without_repeats_windows_are_the_noise(make: "Maker") -> None:
+def test_without_repeats_windows_are_the_noise(make: Maker) -> None:
     base = [measure(make, "b", 1.9, 2.1, repeat=1)]
     other = [measure(make, "o", 2.0, 2.2, repeat=2)]
     (row,) = differences(make, base, other)
@@ -60,7 +58,7 @@ def test_without_repeats_windows_are_the_noise(make: "Maker") -> None:
     assert (row["noise_n"], row["noise_of"], row["is_larger"]) == (4, "windows", False)
 
 
-def test_repeats_that_agree_by_luck_do_not_count_alone(make: "Maker") -> None:
+def test_repeats_that_agree_by_luck_do_not_count_alone(make: Maker) -> None:
     """Two rounds of equal means, from windows that differ by a third."""
     base = [measure(make, f"b{n}", 2.0, 3.0, repeat=n) for n in (1, 2)]
     other = [measure(make, "o", 2.2, 3.0, repeat=3)]
@@ -68,7 +66,7 @@ def test_repeats_that_agree_by_luck_do_not_count_alone(make: "Maker") -> None:
     assert (row["noise_of"], row["is_larger"]) == ("windows", False)
 
 
-def test_five_repeats_count_alone(make: "Maker") -> None:
+def test_five_repeats_count_alone(make: Maker) -> None:
     base = [measure(make, f"b{n}", 2.0, 3.0, repeat=n) for n in range(1, 6)]
     other = [measure(make, "o", 2.2, 3.0, repeat=6)]
     (row,) = differences(make, base, other)
@@ -76,7 +74,7 @@ def test_five_repeats_count_alone(make: "Maker") -> None:
     assert (row["times_noise"], row["is_larger"]) == (None, True)
 
 
-def test_what_has_no_counterpart_is_told(make: "Maker") -> None:
+def test_what_has_no_counterpart_is_told(make: Maker) -> None:
     base = [measure(make, "b", 2.0, repeat=1, workers=1)]
     other = [measure(make, "o", 4.0, repeat=2, workers=2)]
     rows = differences(make, base, other)
@@ -85,7 +83,7 @@ def test_what_has_no_counterpart_is_told(make: "Maker") -> None:
     assert {row["difference_percent"] for row in rows} == {None}
 
 
-def test_node_types_are_compared_with_all_else_equal(make: "Maker") -> None:
+def test_node_types_are_compared_with_all_else_equal(make: Maker) -> None:
     base = [measure(make, f"b{w}", 2.0, repeat=1, workers=w) for w in (1, 2)]
     other = [
         measure(make, f"o{w}", 3.0, repeat=1, workers=w, node_type="emu.other") for w in (2, 3)

@@ -1,20 +1,12 @@
 """Temporary files: whose they are, and when they go."""
 
 import os
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
 from warehouse.durable_files import sweep, sweep_home, temporary
-
-
-def dead_pid() -> int:
-    """Return the id of a process that has ended."""
-    with subprocess.Popen(["true"]) as ended:
-        pass
-    return ended.pid
 
 
 def named(path: Path, **changed: object) -> Path:
@@ -31,8 +23,10 @@ def test_what_a_living_process_makes_stays(tmp_path: Path) -> None:
     assert own.exists()
 
 
-def test_what_a_process_left_goes_also_when_another_has_its_id(tmp_path: Path) -> None:
-    left = named(temporary(tmp_path), pid=dead_pid()), named(temporary(tmp_path), began=7)
+def test_what_a_process_left_goes_also_when_another_has_its_id(
+    tmp_path: Path, dead_pid: int
+) -> None:
+    left = named(temporary(tmp_path), pid=dead_pid), named(temporary(tmp_path), began=7)
     left[0].mkdir()
     (left[0] / "spilled").write_bytes(bytes(100))
     left[1].write_text("half a file")
@@ -40,24 +34,26 @@ def test_what_a_process_left_goes_also_when_another_has_its_id(tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_another_machine_or_container_makes_stays_for_a_day(tmp_path: Path) -> None:
-    theirs = named(temporary(tmp_path), machine="00000000", pid=dead_pid())
+def test_what_another_machine_or_container_makes_stays_for_a_day(
+    tmp_path: Path, dead_pid: int
+) -> None:
+    theirs = named(temporary(tmp_path), machine="00000000", pid=dead_pid)
     theirs.write_text("half a file")
     assert sweep(tmp_path) == []
     os.utime(theirs, (time.time() - 90_000,) * 2)
     assert sweep(tmp_path) == [theirs]
 
 
-def test_files_of_an_earlier_name_go_with_their_process(tmp_path: Path) -> None:
-    for pid in (dead_pid(), os.getpid()):
+def test_files_of_an_earlier_name_go_with_their_process(tmp_path: Path, dead_pid: int) -> None:
+    for pid in (dead_pid, os.getpid()):
         (tmp_path / f".tmp-{pid}-0123456789abcdef0123456789abcdef").touch()
     assert len(sweep(tmp_path)) == 1
 
 
 @pytest.mark.parametrize("place", [".", "answers", "graphs/0123456789abcdef"])
-def test_all_folders_of_a_home_are_swept(tmp_path: Path, place: str) -> None:
+def test_all_folders_of_a_home_are_swept(tmp_path: Path, place: str, dead_pid: int) -> None:
     (tmp_path / place).mkdir(parents=True, exist_ok=True)
-    left = named(temporary(tmp_path / place), pid=dead_pid())
+    left = named(temporary(tmp_path / place), pid=dead_pid)
     left.touch()
     assert sweep_home(tmp_path) == [left]
     assert sweep_home(tmp_path / "none") == []

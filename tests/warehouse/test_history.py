@@ -1,14 +1,10 @@
 """What is comparable."""
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 import pytest
 
 from tests.made_run import raw_table
-
-if TYPE_CHECKING:
-    from tests.warehouse.conftest import Maker
+from tests.warehouse.conftest import Maker
 
 METRIC = "throughput_steps_per_s"
 
@@ -23,7 +19,7 @@ METRIC = "throughput_steps_per_s"
     ],
 )
 def test_what_the_probe_was_asked_makes_values_comparable(
-    make: "Maker", setting: dict[str, bool | float | str], is_comparable: bool
+    make: Maker, setting: dict[str, bool | float | str], is_comparable: bool
 ) -> None:
     scenario = make.scenario(2)
     make.measure("earlier", scenario, [2.0], minute=0)
@@ -36,7 +32,7 @@ def test_what_the_probe_was_asked_makes_values_comparable(
     assert rows["comparable_id"].n_unique() == (1 if is_comparable else 2)
 
 
-def test_failed_runs_have_no_place_in_history(make: "Maker") -> None:
+def test_failed_runs_have_no_place_in_history(make: Maker) -> None:
     scenario = make.scenario(2)
     sample = pl.DataFrame({"metric": [METRIC], "unit": ["1/s"], "window": [1], "value": [2.2]})
     failed = make.run("bad", scenario, "measurement").model_copy(update={"status": "failed"})
@@ -45,7 +41,7 @@ def test_failed_runs_have_no_place_in_history(make: "Maker") -> None:
     assert make.rows("FROM report.history").is_empty()
 
 
-def test_every_point_of_a_grid_has_its_own_history(make: "Maker") -> None:
+def test_every_point_of_a_grid_has_its_own_history(make: Maker) -> None:
     link = raw_table(
         "link",
         "direction flows flow trial seconds bytes bandwidth_Bps",

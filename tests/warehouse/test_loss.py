@@ -12,22 +12,18 @@ import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
 
 from pipelines.cli.errors import explain
-from tests.warehouse.conftest import limited
+from tests.warehouse.conftest import Maker, limited
 from warehouse import loader
 from warehouse.check import check
 from warehouse.landed_files import SUMS, seal
 from warehouse.landing import REASON, read_tables, set_aside
 from warehouse.records import BadInput, StepcastError
 from warehouse.warehouse import read_only
-
-if TYPE_CHECKING:
-    from tests.warehouse.conftest import Maker
 
 ROOT = Path(__file__).parents[2]
 MOMENTS = int(os.environ.get("STEPCAST_MOMENTS", "5"))
@@ -63,20 +59,20 @@ def children() -> Iterator[Children]:
         process.kill()
 
 
-def counts(make: "Maker") -> tuple[object, ...]:
+def counts(make: Maker) -> tuple[object, ...]:
     return make.rows(
         "SELECT (SELECT count(*) FROM raw.run) AS a, (SELECT count(DISTINCT run_id) FROM raw.run) "
         "AS b, (SELECT count(*) FROM raw.timing) AS c, (SELECT count(*) FROM raw.scenario) AS d"
     ).row(0)
 
 
-def ledger(make: "Maker") -> set[tuple[object, ...]]:
+def ledger(make: Maker) -> set[tuple[object, ...]]:
     rows = make.rows("SELECT prediction_id, fit_id, subject_id, value FROM pred.ledger").rows()
     assert len(rows) == len(set(rows))
     return set(rows)
 
 
-def assert_all_there(make: "Maker", runs: int) -> None:
+def assert_all_there(make: Maker, runs: int) -> None:
     """Load, and find every run once, the files tidy and nothing broken."""
     report = make.warehouse.load()
     assert len(report.loaded) + report.unchanged == runs
@@ -87,7 +83,7 @@ def assert_all_there(make: "Maker", runs: int) -> None:
     assert names == {"warehouse.duckdb", "history.duckdb", "landing", "journal"}
 
 
-def test_killed_at_any_moment(fresh: "Maker", children: Children) -> None:
+def test_killed_at_any_moment(fresh: Maker, children: Children) -> None:
     chance = random.Random(SEED)
     fresh.profile("r0000", fresh.scenario())
     whole_s, ends = children.work(fresh.home, (0, -1))
@@ -108,9 +104,9 @@ def test_killed_at_any_moment(fresh: "Maker", children: Children) -> None:
     assert killed > MOMENTS / 3
 
 
-def test_two_at_once(fresh: "Maker", children: Children) -> None:
+def test_two_at_once(fresh: Maker, children: Children) -> None:
     chance = random.Random(SEED)
-    for moment in range(max(3, MOMENTS // 5)):
+    for moment in range(max(2, MOMENTS // 5)):
         fresh.profile(f"r{moment:04}", fresh.scenario(), repeat=moment + 1)
         other_s = chance.choice([-1.0, chance.uniform(0, 0.5)])
         _, ends = children.work(fresh.home, (moment, -1), (moment, other_s))
@@ -120,7 +116,7 @@ def test_two_at_once(fresh: "Maker", children: Children) -> None:
         assert len(ledger(fresh)) == 3 * (moment + 1)
 
 
-def test_readers_see_whole_runs_during_loads(fresh: "Maker", children: Children) -> None:
+def test_readers_see_whole_runs_during_loads(fresh: Maker, children: Children) -> None:
     fresh.profile("r0000", fresh.scenario())
     fresh.warehouse.load()
     reader = subprocess.Popen(
@@ -132,13 +128,13 @@ def test_readers_see_whole_runs_during_loads(fresh: "Maker", children: Children)
     )
     assert reader.stdout is not None
     assert reader.stdout.readline() == "1 2\n"
-    for moment in range(1, 6):
+    for moment in range(1, 4):
         fresh.profile(f"r{moment:04}", fresh.scenario(), repeat=moment)
         assert children.work(fresh.home, (moment, -1))[1] == ["done"]
     out, _ = reader.communicate("stop\n", timeout=60)
     seen = [tuple(map(int, line.split())) for line in out.splitlines()]
     assert all(rows == ROWS * runs for runs, rows in seen)
-    assert seen[-1] == (6, 12)
+    assert seen[-1] == (4, 8)
     assert seen == sorted(seen)
 
 
@@ -156,8 +152,8 @@ while True:
 """
 
 
-@pytest.mark.parametrize("beyond_bytes", [-900_000, 1, 50_000, 150_000, 300_000, 700_000])
-def test_a_full_disk(make: "Maker", beyond_bytes: int) -> None:
+@pytest.mark.parametrize("beyond_bytes", [-900_000, 1, 150_000, 700_000])
+def test_a_full_disk(make: Maker, beyond_bytes: int) -> None:
     """No file may grow beyond a limit, as on a full disk or under a quota."""
     chance = random.Random(SEED)
     make.profile("r0", make.scenario())
@@ -182,7 +178,7 @@ def test_a_full_disk(make: "Maker", beyond_bytes: int) -> None:
     assert check(make.home).findings == ()
 
 
-def test_a_full_disk_is_no_fault_of_a_run(make: "Maker") -> None:
+def test_a_full_disk_is_no_fault_of_a_run(make: Maker) -> None:
     """A commit fails that does not fit into the log; what was noted before it is not lost."""
     chance = random.Random(SEED)
     make.profile("r0", make.scenario())
@@ -215,7 +211,7 @@ def test_a_full_disk_is_no_fault_of_a_run(make: "Maker") -> None:
         None,
     ],
 )
-def test_a_run_that_was_set_aside_by_mistake_returns(make: "Maker", reason: str | None) -> None:
+def test_a_run_that_was_set_aside_by_mistake_returns(make: Maker, reason: str | None) -> None:
     """Earlier editions blamed runs for the machine; on a full disk, no reason could be written."""
     folder = make.profile("r1", make.scenario())
     other = make.profile("r2", make.scenario())
@@ -228,14 +224,14 @@ def test_a_run_that_was_set_aside_by_mistake_returns(make: "Maker", reason: str 
     assert [path.name for path in (make.home / "landing" / "quarantine").iterdir()] == ["r2"]
 
 
-def test_a_run_that_landed_again_stays_beside_the_one_set_aside(make: "Maker") -> None:
+def test_a_run_that_landed_again_stays_beside_the_one_set_aside(make: Maker) -> None:
     set_aside(make.profile("r1", make.scenario()), "r1", "IO Error: No space left on device")
     make.profile("r1", make.scenario())
     assert make.warehouse.load().loaded == ("r1",)
     assert (make.home / "landing" / "quarantine" / "r1" / REASON).exists()
 
 
-def test_a_reason_is_written_over_a_link_and_not_through_it(make: "Maker", tmp_path: Path) -> None:
+def test_a_reason_is_written_over_a_link_and_not_through_it(make: Maker, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.write_text("mine")
     folder = make.profile("r1", make.scenario())
@@ -246,7 +242,7 @@ def test_a_reason_is_written_over_a_link_and_not_through_it(make: "Maker", tmp_p
     assert (aside.folder / REASON).read_text() == aside.reason + "\n"
 
 
-def test_a_landing_that_does_not_fit_leaves_nothing(make: "Maker") -> None:
+def test_a_landing_that_does_not_fit_leaves_nothing(make: Maker) -> None:
     with (
         limited(200),
         pytest.raises(StepcastError, match=r"r1 did not land in .*File too large"),
@@ -257,7 +253,7 @@ def test_a_landing_that_does_not_fit_leaves_nothing(make: "Maker") -> None:
     assert make.warehouse.load().loaded == ("r1",)
 
 
-def test_a_flipped_bit_never_loads(make: "Maker") -> None:
+def test_a_flipped_bit_never_loads(make: Maker) -> None:
     chance = random.Random(SEED)
     folder = make.profile("r1", make.scenario())
     whole = {file: file.read_bytes() for file in sorted(folder.iterdir())}
@@ -274,7 +270,7 @@ def test_a_flipped_bit_never_loads(make: "Maker") -> None:
     assert read_tables(folder) == tables
 
 
-def test_damage_to_a_loaded_run_keeps_its_rows(make: "Maker") -> None:
+def test_damage_to_a_loaded_run_keeps_its_rows(make: Maker) -> None:
     folder = make.profile("r1", make.scenario())
     make.warehouse.load()
     (folder / "timing.parquet").write_bytes(b"PAR1")
@@ -285,18 +281,18 @@ def test_damage_to_a_loaded_run_keeps_its_rows(make: "Maker") -> None:
     assert check(make.home).sound
 
 
-def test_a_clock_that_jumps_back(make: "Maker") -> None:
+def test_a_clock_that_jumps_back(make: Maker) -> None:
     """Runs that end before they start, or before those that came earlier, are kept like others."""
     backwards = make.run("r1", make.scenario(), "profile", minute=50)
     backwards = backwards.model_copy(update={"ended_at": backwards.started_at - timedelta(hours=9)})
     make.land(backwards, make.scenario())
     make.warehouse.load()
     fit = make.fit("r1")
-    make.warehouse.record_fit(fit)
+    make.warehouse.record(fits=[fit])
     for minute, workers in ((90, 2), (10, 3)):
         prediction = make.prediction(fit, make.scenario(workers), workers, minute=minute)
-        assert make.warehouse.record_predictions([prediction]) == 1
-        assert make.warehouse.record_predictions([prediction]) == 0
+        assert make.warehouse.record([prediction]) == 1
+        assert make.warehouse.record([prediction]) == 0
     make.measure("m2", make.scenario(2), [2.0], minute=20)
     make.measure("m3", make.scenario(3), [2.0], minute=20)
     make.warehouse.load()
@@ -309,9 +305,7 @@ def test_a_clock_that_jumps_back(make: "Maker") -> None:
 
 
 @pytest.mark.parametrize("when", ["signature_of", "checked_files", "columns_of"])
-def test_a_folder_renamed_half_way(
-    make: "Maker", monkeypatch: pytest.MonkeyPatch, when: str
-) -> None:
+def test_a_folder_renamed_half_way(make: Maker, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
     folder = make.profile("r1", make.scenario())
     make.profile("r2", make.scenario(), repeat=2)
     whole, away = getattr(loader, when), folder.with_name(".away")
@@ -329,14 +323,14 @@ def test_a_folder_renamed_half_way(
     assert_all_there(make, 2)
 
 
-def test_a_folder_under_another_name_is_set_aside(make: "Maker") -> None:
+def test_a_folder_under_another_name_is_set_aside(make: Maker) -> None:
     folder = make.profile("r1", make.scenario())
     folder.rename(folder.with_name("r7"))
     (aside,) = make.warehouse.load().quarantined
     assert aside.reason == "run.parquet holds rows of other runs: ['r1']"
 
 
-def test_checksums_are_those_of_sha256sum(make: "Maker") -> None:
+def test_checksums_are_those_of_sha256sum(make: Maker) -> None:
     folder = make.profile("r1", make.scenario())
     subprocess.run(["sha256sum", "--check", SUMS], cwd=folder, check=True, timeout=10)
     files = sorted(file.name for file in folder.glob("*.parquet"))
@@ -353,7 +347,7 @@ def test_checksums_are_those_of_sha256sum(make: "Maker") -> None:
 
 
 def test_killed_while_making_the_warehouse(
-    fresh: "Maker", children: Children, tmp_path: Path
+    fresh: Maker, children: Children, tmp_path: Path
 ) -> None:
     chance = random.Random(SEED)
     for trial in range(max(3, MOMENTS // 4)):
@@ -363,7 +357,7 @@ def test_killed_while_making_the_warehouse(
         assert_all_there(make, 1)
 
 
-def test_a_run_that_is_cut_short_never_loads(make: "Maker") -> None:
+def test_a_run_that_is_cut_short_never_loads(make: Maker) -> None:
     chance = random.Random(SEED)
     for number in range(MOMENTS):
         folder = make.profile(f"r{number}", make.scenario())

@@ -3,11 +3,11 @@
 import shutil
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
 
+from tests.warehouse.conftest import Maker
 from warehouse import landing, publication
 from warehouse.history import known_runs
 from warehouse.landing import landed_runs
@@ -15,14 +15,11 @@ from warehouse.publication import migrate
 from warehouse.records import Run, StepcastError
 from warehouse.warehouse import read_only
 
-if TYPE_CHECKING:
-    from tests.warehouse.conftest import Maker
-
 COUNTS = "SELECT (SELECT count(*) FROM raw.run), (SELECT count(*) FROM raw.timing)"
 
 
 def test_a_history_that_was_not_published_is_published_by_the_next_load(
-    make: "Maker", monkeypatch: pytest.MonkeyPatch
+    make: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make.warehouse.load()
     make.profile("r1", make.scenario())
@@ -36,7 +33,7 @@ def test_a_history_that_was_not_published_is_published_by_the_next_load(
 
 
 def test_runs_of_the_history_are_known_without_reading_them(
-    make: "Maker", monkeypatch: pytest.MonkeyPatch
+    make: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make.profile("r1", make.scenario())
     make.warehouse.load()
@@ -56,7 +53,7 @@ def test_runs_of_the_history_are_known_without_reading_them(
     assert read == ["r2", "r1", "r2"]
 
 
-def test_what_dead_writers_left_is_removed(fresh: "Maker", dead_pid: int) -> None:
+def test_what_dead_writers_left_is_removed(fresh: Maker, dead_pid: int) -> None:
     fresh.home.mkdir()
     (fresh.home / f".tmp-{dead_pid}-aa").write_text("half a copy")
     (fresh.home / f".tmp-{dead_pid}-aa.wal").write_text("")
@@ -66,9 +63,7 @@ def test_what_dead_writers_left_is_removed(fresh: "Maker", dead_pid: int) -> Non
     assert left == [".tmp-1-aa"]
 
 
-def test_a_warehouse_made_meanwhile_is_kept(
-    fresh: "Maker", monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_warehouse_made_meanwhile_is_kept(fresh: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     main = fresh.home / "warehouse.duckdb"
 
     def slow_migrate(connection: duckdb.DuckDBPyConnection) -> None:
@@ -83,7 +78,7 @@ def test_a_warehouse_made_meanwhile_is_kept(
 
 
 @pytest.mark.cluster  # it mounts
-def test_a_full_disk_keeps_what_was_published(make: "Maker") -> None:
+def test_a_full_disk_keeps_what_was_published(make: Maker) -> None:
     """There is room for a load, and not for a second copy of what it made."""
     home = make.home / "small"
     home.mkdir()

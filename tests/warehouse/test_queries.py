@@ -1,19 +1,16 @@
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 import pytest
 
 from tests.made_run import all_reduce, raw_table, worker_nodes
-from tests.warehouse.conftest import at
+from tests.warehouse.conftest import Built, Maker, at
 from tests.warehouse.story import tell
 from warehouse.history import PublishedHistory
 from warehouse.records import BadInput
 from warehouse.warehouse import QUERIES, Warehouse, run_query
-
-if TYPE_CHECKING:
-    from tests.warehouse.conftest import Built, Maker
 
 FILES = sorted(QUERIES.glob("*.sql"))
 STEPS = {
@@ -27,7 +24,7 @@ HOURLY_USD = {"emu.avx2.c15": 0.028, "emu.avx512.c15": 0.037, "emu.sse41.c15": 0
 """As the catalogue declares them."""
 
 
-def synchronous(make: "Maker") -> None:
+def synchronous(make: Maker) -> None:
     """Land synchronous steps; one node with twice the batch comes last."""
     for (node_type, workers), times in STEPS.items():
         for repeat, step_s in enumerate(times, start=1):
@@ -37,7 +34,7 @@ def synchronous(make: "Maker") -> None:
 
 
 def step(
-    make: "Maker", node_type: str, workers: int, batch_size: int, step_s: float, repeat: int
+    make: Maker, node_type: str, workers: int, batch_size: int, step_s: float, repeat: int
 ) -> None:
     nodes = worker_nodes(node_type, workers)
     scenario = all_reduce(nodes, link_mbps=100, dnn="cnn", batch_size=batch_size)
@@ -47,29 +44,29 @@ def step(
     make.land(run, scenario, {"sample": sample})
 
 
-def tell_all(make: "Maker") -> None:
+def tell_all(make: Maker) -> None:
     tell(make)
     synchronous(make)
     answer = make.prediction(make.fit("p1"), make.scenario(4), 5.0).model_copy(
         update={"study": None, "repeat": None}
     )
-    make.warehouse.record_asked([], [make.scenario(4)], [answer])
+    make.warehouse.record([answer], scenarios=[make.scenario(4)])
 
 
 @pytest.fixture
-def told(built: "Built", fresh: "Maker") -> "Maker":
+def told(built: Built, fresh: Maker) -> Maker:
     """Return a maker whose warehouse has something of everything."""
     return built(tell_all, fresh.home)
 
 
 @pytest.fixture
-def rings(built: "Built", fresh: "Maker") -> "Maker":
+def rings(built: Built, fresh: Maker) -> Maker:
     """Return a maker whose warehouse has synchronous steps only."""
     return built(synchronous, fresh.home)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_every_query_says_its_question_and_runs(told: "Maker", file: Path) -> None:
+def test_every_query_says_its_question_and_runs(told: Maker, file: Path) -> None:
     header = file.read_text().partition("\n")[0]
     assert header.startswith("-- ")
     assert "?" in header
@@ -78,7 +75,7 @@ def test_every_query_says_its_question_and_runs(told: "Maker", file: Path) -> No
     assert answer.width > 3
 
 
-def test_nodes_that_are_slower_and_dearer_are_dominated(rings: "Maker") -> None:
+def test_nodes_that_are_slower_and_dearer_are_dominated(rings: Maker) -> None:
     efficiency = rings.warehouse.query("cost_efficiency")
     columns = ["worker_node_type", "batch_size", "workers", "examples_per_s"]
     rows = efficiency.select(columns).rows()
@@ -103,7 +100,7 @@ def test_nodes_that_are_slower_and_dearer_are_dominated(rings: "Maker") -> None:
     assert efficiency["runs"].to_list() == [1, 2, 1, 1, 1]
 
 
-def test_scaling_keeps_the_batch_of_a_node_or_of_all(rings: "Maker") -> None:
+def test_scaling_keeps_the_batch_of_a_node_or_of_all(rings: Maker) -> None:
     efficiency = rings.warehouse.query("cost_efficiency", dnn="cnn")
     # Two nodes do 6.4 images a step_s each instead of 8; together as many as one with 16 images.
     assert efficiency["weak_percent"].to_list() == pytest.approx([100, 80, 100, 100, 100])
@@ -113,7 +110,7 @@ def test_scaling_keeps_the_batch_of_a_node_or_of_all(rings: "Maker") -> None:
     assert spot["examples_per_usd"].null_count() == spot.height == 5
 
 
-def compute(make: "Maker") -> None:
+def compute(make: Maker) -> None:
     """Land passes over 8 images: 1 and 3 s on one node, 1.5 and 1.5 s on the next one."""
     scenario = make.scenario(1)
     for run_id, seconds in (("first", [1.0, 3.0]), ("step_s", [1.5, 1.5])):
@@ -126,7 +123,7 @@ def compute(make: "Maker") -> None:
     make.warehouse.load()
 
 
-def test_variance_is_between_trials_and_between_nodes(built: "Built", fresh: "Maker") -> None:
+def test_variance_is_between_trials_and_between_nodes(built: Built, fresh: Maker) -> None:
     (row,) = built(compute, fresh.home).warehouse.query("variance").to_dicts()
     assert (row["node_type"], row["what"]) == ("emu.avx2.1c", "cnn 64px, 8 images")
     assert row["mean"] == pytest.approx(1.75)
@@ -135,7 +132,7 @@ def test_variance_is_between_trials_and_between_nodes(built: "Built", fresh: "Ma
     assert (row["runs"], row["trials"]) == (2, 4)
 
 
-def fill_curve(make: "Maker") -> None:
+def fill_curve(make: Maker) -> None:
     make.profile("p1", make.scenario(1))
     make.warehouse.load()
     for workers, value in enumerate((2.0, 3.0, 4.0, 4.0), start=1):
@@ -144,7 +141,7 @@ def fill_curve(make: "Maker") -> None:
 
 
 @pytest.fixture
-def curve(built: "Built", fresh: "Maker") -> "Maker":
+def curve(built: Built, fresh: Maker) -> Maker:
     """Return a maker whose warehouse has one worker profiled, and 1 to 4 measured.
 
     A worker costs 0.17 US dollars an hour, the server 0.08; both prices are declared.
@@ -152,7 +149,7 @@ def curve(built: "Built", fresh: "Maker") -> "Maker":
     return built(fill_curve, fresh.home)
 
 
-def test_price_history_has_observed_and_published_prices(told: "Maker") -> None:
+def test_price_history_has_observed_and_published_prices(told: Maker) -> None:
     rows = told.warehouse.query("price_history", node_type="emu.server")
     declared = rows.filter(backend="declared")
     assert declared.select("provider", "usd_per_hour").rows() == [("emulated", 0.08)]
@@ -167,7 +164,7 @@ def test_price_history_has_observed_and_published_prices(told: "Maker") -> None:
     }
 
 
-def test_ends_of_streams_are_predicted_one_after_the_other(told: "Maker") -> None:
+def test_ends_of_streams_are_predicted_one_after_the_other(told: Maker) -> None:
     (row,) = told.warehouse.query("end_times", backend="loopback").to_dicts()
     each = [100 / 500, 0.0, 200 / 1000]
     assert (row["dnn"], row["n"], row["runs"]) == ("alexnet", 3, 1)
@@ -176,7 +173,7 @@ def test_ends_of_streams_are_predicted_one_after_the_other(told: "Maker") -> Non
     assert told.warehouse.query("end_times", study="other").is_empty()
 
 
-def test_overhead_is_a_line_through_sizes(told: "Maker") -> None:
+def test_overhead_is_a_line_through_sizes(told: Maker) -> None:
     """40, 30 and 20 us for 400, 300 and 200 bytes: 100 ns a byte and nothing else."""
     (row,) = told.warehouse.query("parsing_overhead").to_dicts()
     assert (row["role"], row["node_type"], row["n"]) == ("worker", "emu.avx2.1c", 3)
@@ -185,7 +182,7 @@ def test_overhead_is_a_line_through_sizes(told: "Maker") -> None:
     assert (row["r_squared"], row["median_ms"]) == pytest.approx((1, 0.03))
 
 
-def test_profiling_and_measuring_are_added_up(curve: "Maker") -> None:
+def test_profiling_and_measuring_are_added_up(curve: Maker) -> None:
     """Runs of half a minute; a server costs 0.08 an hour and each worker 0.17."""
     (row,) = curve.warehouse.query("profile_or_measure", dnn="cnn").to_dicts()
     assert (row["scenarios"], row["measuring_seconds"], row["profiling_seconds"]) == (4, 120, 30)
@@ -194,21 +191,21 @@ def test_profiling_and_measuring_are_added_up(curve: "Maker") -> None:
     assert curve.warehouse.query("profile_or_measure", study="other").is_empty()
 
 
-def test_a_bill_says_what_was_spent_and_what_may_come(told: "Maker") -> None:
+def test_a_bill_says_what_was_spent_and_what_may_come(told: Maker) -> None:
     """Two of $0.60 at most: one has cost $0.10, the other lives; a refused launch costs nothing."""
     (row,) = told.warehouse.query("bill").to_dicts()
     assert (row["launches"], row["refused"], row["instances"], row["living"]) == (2, 1, 2, 1)
     assert (row["spent_usd"], row["open_usd"], row["instance_hours"]) == (0.1, 0.6, 0.25)
 
 
-def test_unknown_queries_and_parameters_are_named(told: "Maker") -> None:
+def test_unknown_queries_and_parameters_are_named(told: Maker) -> None:
     with pytest.raises(BadInput, match=r"no query 'acuracy'; the queries are accuracy, "):
         told.warehouse.query("acuracy")
     with pytest.raises(BadInput, match="query runs has no parameter studdy"):
         told.warehouse.query("runs", studdy="demo")
 
 
-def test_the_last_judgement_names_what_was_confirmed(told: "Maker") -> None:
+def test_the_last_judgement_names_what_was_confirmed(told: Maker) -> None:
     (row,) = told.warehouse.query("last_judgements").to_dicts()
     watched = told.warehouse.query("judged_over_time").filter(system="watch")
     assert set(watched["node_type"]) == {row["node_type"]}
@@ -220,12 +217,12 @@ def test_the_last_judgement_names_what_was_confirmed(told: "Maker") -> None:
     assert (alarm["ended"], len(alarm["changes"])) == (False, 1)
 
 
-def test_a_probe_has_been_judged_if_it_confirmed_another(told: "Maker") -> None:
+def test_a_probe_has_been_judged_if_it_confirmed_another(told: Maker) -> None:
     probes = told.warehouse.query("judged_probes")["run_id"].to_list()
     assert probes == ["watch-20", "watch-30", "watch-31"]
 
 
-def test_what_is_from_before_a_change_is_stale(told: "Maker") -> None:
+def test_what_is_from_before_a_change_is_stale(told: Maker) -> None:
     """All profiles of that type on that host."""
     stale = told.warehouse.query("stale_runs", node_type="emu.avx2.1c")
     assert set(stale["run_id"]) == {"p1", "p2"}, "neither what judges nor of another backend"
@@ -243,7 +240,7 @@ def flipped(content: bytes, bit: int) -> bytes:
 
 
 def test_an_answer_is_kept_until_runs_are_loaded(
-    make: "Maker", monkeypatch: pytest.MonkeyPatch
+    make: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warehouse = make.warehouse
     make.profile("r1", make.scenario())
@@ -268,7 +265,7 @@ def test_an_answer_is_kept_until_runs_are_loaded(
     for damaged in (
         b"",
         whole[:-9],
-        *(flipped(whole, bit) for bit in range(0, 8 * len(whole), 97)),
+        *(flipped(whole, bit) for bit in range(0, 8 * len(whole), 397)),
     ):
         file.write_bytes(damaged)
         assert warehouse.kept_query("leaderboard").equals(first)

@@ -1,18 +1,12 @@
-from typing import TYPE_CHECKING
-
 import polars as pl
 import pytest
 from pydantic import ValidationError
 
 from tests.made_run import all_reduce, worker_nodes
 from tests.models.runs import scenario
+from tests.warehouse.conftest import Maker
 from warehouse.home import CHECKOUT
-from warehouse.records import Scenario, Strategy, content_hash
-
-if TYPE_CHECKING:
-    from tests.warehouse.conftest import Maker
-    from warehouse.records import Backend
-
+from warehouse.records import Backend, Scenario, Strategy, content_hash
 
 REFERENCE = CHECKOUT / "data" / "reference"
 
@@ -143,7 +137,7 @@ def test_what_a_strategy_does_not_have_is_refused(
 
 @pytest.mark.parametrize(("backend", "histories"), [("ec2", 1), ("emulated", 2)])
 def test_prices_of_rented_nodes_keep_figures_comparable(
-    make: "Maker", backend: "Backend", histories: int
+    make: Maker, backend: Backend, histories: int
 ) -> None:
     for place, usd_per_hour in enumerate((0.11, 0.12)):
         run = make.run(f"r{place}", make.scenario(2), "measurement", minute=place)

@@ -1,6 +1,6 @@
 """What the report views say, against figures worked out by hand."""
 
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import duckdb
 import polars as pl
@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.made_run import judgement
-from tests.warehouse.conftest import at
+from tests.warehouse.conftest import Maker, at
 from warehouse.records import (
     Compiled,
     MemoryFormat,
@@ -21,13 +21,10 @@ from warehouse.records import (
     TrainingWorkload,
 )
 
-if TYPE_CHECKING:
-    from tests.warehouse.conftest import Maker
-
 METRIC = "throughput_steps_per_s"
 
 
-def noise(make: "Maker") -> pl.DataFrame:
+def noise(make: Maker) -> pl.DataFrame:
     make.warehouse.load()
     rows = make.rows("SELECT * FROM report.noise ORDER BY scenario_id")
     return rows.filter(pl.col("metric") == METRIC)
@@ -43,7 +40,7 @@ def noise(make: "Maker") -> pl.DataFrame:
     others=st.sampled_from([None, 0.1, 0.3]),
 )
 def test_a_scenario_in_columns_says_what_the_record_says(
-    fresh: "Maker",
+    fresh: Maker,
     connection: duckdb.DuckDBPyConnection,
     link: float | None,
     workers: int,
@@ -98,7 +95,7 @@ def test_a_scenario_in_columns_says_what_the_record_says(
     kind=st.sampled_from(["single", "all_reduce"]),
 )
 def test_how_a_network_is_trained_is_in_columns(
-    fresh: "Maker",
+    fresh: Maker,
     connection: duckdb.DuckDBPyConnection,
     kind: StrategyKind,
     **recipe: Any,
@@ -119,7 +116,7 @@ def test_how_a_network_is_trained_is_in_columns(
     assert columns["label"] == scenario.label
 
 
-def test_mixed_workers_are_named_together(make: "Maker") -> None:
+def test_mixed_workers_are_named_together(make: Maker) -> None:
     base, (worker, server) = make.scenario(1), make.scenario(1).nodes
     other = worker.model_copy(update={"node_type": "emu.a", "count": 2})
     more = worker.model_copy(update={"cpu_share": 0.5, "count": 3})
@@ -134,7 +131,7 @@ def test_mixed_workers_are_named_together(make: "Maker") -> None:
     assert mixed.label.endswith("W=6 (2 emu.a + 4 emu.avx2.1c)")
 
 
-def test_a_measured_value_is_the_mean_of_its_windows(make: "Maker") -> None:
+def test_a_measured_value_is_the_mean_of_its_windows(make: Maker) -> None:
     scenario = make.scenario(2)
     make.measure("m1", scenario, [2.0, 3.0], minute=5, idle=0.4)
     make.measure("m2", scenario, [4.0], minute=6)
@@ -159,7 +156,7 @@ def test_a_measured_value_is_the_mean_of_its_windows(make: "Maker") -> None:
     ]
 
 
-def test_the_noise_floor_forecasts_each_run_by_other_rounds(make: "Maker") -> None:
+def test_the_noise_floor_forecasts_each_run_by_other_rounds(make: Maker) -> None:
     scenario = make.scenario(2)
     make.measure("a", scenario, [2.0], minute=5, repeat=1)
     make.measure("b", scenario, [2.5], minute=6, repeat=2)
@@ -170,7 +167,7 @@ def test_the_noise_floor_forecasts_each_run_by_other_rounds(make: "Maker") -> No
     assert row["noise_runs"] == 3
 
 
-def test_runs_of_one_round_are_no_repeats(make: "Maker") -> None:
+def test_runs_of_one_round_are_no_repeats(make: Maker) -> None:
     alone, scenario = make.scenario(1), make.scenario(2)
     make.measure("x", alone, [2.0], minute=5)
     make.measure("a", scenario, [2.0], minute=5, repeat=1)
@@ -178,57 +175,42 @@ def test_runs_of_one_round_are_no_repeats(make: "Maker") -> None:
     rows = noise(make)
     assert rows.select("noise_floor_percent", "noise_runs").rows() == [(None, 0), (None, 0)]
     make.measure("c", scenario, [2.0], minute=7, repeat=1, study="another")
+    make.measure("d", alone, [9.0], minute=8, repeat=2, host_id="host-2")
+    assert noise(make)["noise_floor_percent"].null_count() == 2
     rows = noise(make).filter(scenario_id=scenario.scenario_id)
     # a: 2 for 2 = 0; b: 2 for 2.2 = 9.0909 %; c: 2.1 for 2 = 5 %
     assert rows["noise_floor_percent"].to_list() == [pytest.approx((0.2 / 2.2 * 100 + 5) / 3)]
     assert rows["noise_runs"].to_list() == [3]
 
 
-def test_noise_of_other_hosts_is_apart(make: "Maker") -> None:
-    scenario = make.scenario(2)
-    make.measure("a", scenario, [2.0], minute=5, repeat=1)
-    make.measure("b", scenario, [2.5], minute=6, repeat=2, host_id="host-2")
-    assert noise(make)["noise_floor_percent"].to_list() == [None, None]
-
-
 @pytest.mark.parametrize(
-    ("changed", "is_stale"),
+    ("of_run", "of_alarm", "is_stale"),
     [
-        ({}, True),
-        ({"confirmed": False}, False),
-        ({"alarm": False, "confirmed": None}, False),
-        ({"node_type": "emu.server"}, True),
-        ({"node_type": "emu.sse41.1c"}, False),
+        ({}, {}, True),
+        ({}, {"node_type": "emu.server"}, True),
+        ({}, {"confirmed": False}, False),
+        ({}, {"alarm": False, "confirmed": None}, False),
+        ({}, {"node_type": "emu.sse41.1c"}, False),
+        ({"host_id": "host-2"}, {}, False),
+        ({"backend": "loopback"}, {}, False),
+        ({"started_at": at(11)}, {}, False),
+        ({"status": "failed"}, {}, False),
     ],
-    ids=["confirmed", "not confirmed", "no alarm", "its server", "another type"],
 )
 def test_a_profile_is_stale_after_a_confirmed_alarm_of_its_nodes(
-    make: "Maker", changed: dict[str, object], is_stale: bool
+    make: Maker, of_run: dict[str, object], of_alarm: dict[str, object], is_stale: bool
 ) -> None:
-    make.profile("before", make.scenario(1))
-    _raise_alarm(make, 10, **changed)
+    """Not runs elsewhere, those since then, and those that no predictor sees."""
+    run = make.run("before", make.scenario(1), "profile").model_copy(update=of_run)
+    make.land(run, make.scenario(1))
+    make.land(make.run("judges", make.scenario(1), "measurement"), make.scenario(1))
+    _raise_alarm(make, 10, **of_alarm)
     make.warehouse.load()
     stale = make.rows("SELECT run_id, stale_since FROM report.stale_run")
     assert stale.rows() == ([("before", at(10))] if is_stale else [])
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("host_id", "host-2"), ("backend", "loopback"), ("started_at", at(11)), ("status", "failed")],
-)
-def test_what_an_alarm_does_not_concern_is_not_stale(
-    make: "Maker", field: str, value: object
-) -> None:
-    """Runs elsewhere, those since then, and those that no predictor sees."""
-    run = make.run("other", make.scenario(1), "profile")
-    make.land(run.model_copy(update={field: value}), make.scenario(1))
-    make.land(make.run("judges", make.scenario(1), "measurement"), make.scenario(1))
-    _raise_alarm(make, 10)
-    make.warehouse.load()
-    assert make.rows("SELECT run_id FROM report.stale_run").is_empty()
-
-
-def test_a_profile_is_stale_since_the_first_alarm_after_it(make: "Maker") -> None:
+def test_a_profile_is_stale_since_the_first_alarm_after_it(make: Maker) -> None:
     make.profile("before", make.scenario(1))
     for minute in (20, 10):
         _raise_alarm(make, minute)
@@ -239,7 +221,7 @@ def test_a_profile_is_stale_since_the_first_alarm_after_it(make: "Maker") -> Non
     assert rows == [("before", at(10)), ("between", at(20))]
 
 
-def test_links_are_of_the_types_of_their_round(make: "Maker") -> None:
+def test_links_are_of_the_types_of_their_round(make: Maker) -> None:
     """Where a run about links names none, as it did once; another round's are no matter."""
     for repeat, node_type in ((1, "emu.avx2.1c"), (2, "emu.sse41.1c")):
         links = make.run(f"links-{repeat}", None, "profile", repeat=repeat)
@@ -257,7 +239,7 @@ def test_links_are_of_the_types_of_their_round(make: "Maker") -> None:
     [("emu.avx2.1c + emu.sse41.1c", True), ("emu.avx2.1c", True), ("emu.sse41.1c", False)],
 )
 def test_links_that_name_their_types_are_of_no_others(
-    make: "Maker", between: str, is_stale: bool
+    make: Maker, between: str, is_stale: bool
 ) -> None:
     links = make.run("links", None, "profile")
     config = {**links.config, "between": between}
@@ -269,7 +251,7 @@ def test_links_that_name_their_types_are_of_no_others(
     assert ("links" in stale, "trace" in stale) == (is_stale, True)
 
 
-def _raise_alarm(make: "Maker", minute: float, **changed: object) -> None:
+def _raise_alarm(make: Maker, minute: float, **changed: object) -> None:
     """Land a probe and its judge, who says that steps take half as long again."""
     study = "watch.emu.avx2.1c"
     probe = make.run(f"watch-{minute}", None, "profile", minute=minute, study=study)

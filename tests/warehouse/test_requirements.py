@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.made_run import all_reduce, worker_nodes
-from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
+from tests.made_run import all_reduce, served, worker_nodes
+from warehouse.records import NodeGroup, Scenario, Strategy
 from warehouse.requirements import Requirement, RequirementScope, Subject, meets_requirement
 
 FAST, SLOW = "emu.avx512.s15", "emu.sse41.s15"
@@ -37,6 +37,10 @@ def test_a_run_of_another_probe_serves_nothing(scope: RequirementScope) -> None:
     assert meets_requirement(of(MIXED), Requirement("probe", scope, MIXED))
     assert not meets_requirement(of(MIXED, "other"), Requirement("probe", scope, MIXED))
     assert not meets_requirement(Subject("other", None, 500), Requirement("probe", scope, MIXED))
+    # Nor does one replica serve a device alone.
+    alone = ALONE.model_copy(update={"strategy": Strategy(kind="single", workers=1)})
+    assert not meets_requirement(of(ALONE), Requirement("probe", scope, alone))
+    assert not meets_requirement(of(alone), Requirement("probe", scope, ALONE))
 
 
 def test_of_train_scenarios_any_run_serves() -> None:
@@ -59,41 +63,24 @@ def test_no_run_serves_that_trains_in_another_way(
     assert meets_requirement(of(other), Requirement("probe", "train", MIXED, any_training=True))
 
 
-@pytest.mark.parametrize("scope", ["own", "train", "cluster"])
-def test_one_replica_serves_no_device_alone(scope: RequirementScope) -> None:
-    alone = ALONE.model_copy(update={"strategy": Strategy(kind="single", workers=1)})
-    assert not meets_requirement(of(ALONE), Requirement("probe", scope, alone))
-    assert not meets_requirement(of(alone), Requirement("probe", scope, ALONE))
-
-
 @pytest.mark.parametrize(
-    ("profiled", "expected"),
+    ("profiled", "own", "any_batch"),
     [
-        (ALONE, True),
-        (scenario(group(FAST), link_mbps=500), False),
-        (scenario(group(SLOW), link_mbps=None), False),
-        (scenario(group(FAST), dnn="alexnet", link_mbps=None), False),
-        (scenario(group(FAST), batch_size=4, link_mbps=None), False),
+        (ALONE, True, True),
+        (scenario(group(FAST), batch_size=24, link_mbps=None), False, True),
+        (scenario(group(FAST, 1, 6), link_mbps=None), False, True),
+        (scenario(group(FAST), link_mbps=500), False, False),
+        (scenario(group(SLOW), link_mbps=None), False, False),
+        (scenario(group(FAST), batch_size=24, dnn="alexnet", link_mbps=None), False, False),
+        (scenario(group(SLOW), batch_size=24, link_mbps=None), False, False),
     ],
 )
-def test_an_own_profile_is_of_that_scenario(profiled: Scenario, expected: bool) -> None:
-    assert meets_requirement(of(profiled), Requirement("probe", "own", ALONE)) == expected
-
-
-@pytest.mark.parametrize(
-    ("profiled", "expected"),
-    [
-        (scenario(group(FAST), batch_size=24, link_mbps=None), True),
-        (scenario(group(FAST, 1, 6), link_mbps=None), True),
-        (scenario(group(FAST), batch_size=24, dnn="alexnet", link_mbps=None), False),
-        (scenario(group(SLOW), batch_size=24, link_mbps=None), False),
-        (scenario(group(FAST), batch_size=24, link_mbps=500), False),
-    ],
-)
-def test_where_any_batch_does_batches_alone_may_differ(profiled: Scenario, expected: bool) -> None:
-    ask = Requirement("probe", "own", ALONE, any_batch=True)
-    assert meets_requirement(of(profiled), ask) == expected
-    assert meets_requirement(of(ALONE), ask)
+def test_an_own_profile_is_of_that_scenario_or_of_one_with_another_batch(
+    profiled: Scenario, own: bool, any_batch: bool
+) -> None:
+    for is_enough, expected in ((False, own), (True, any_batch)):
+        ask = Requirement("probe", "own", ALONE, any_batch=is_enough)
+        assert meets_requirement(of(profiled), ask) == expected
 
 
 @pytest.mark.parametrize("any_batch", [True, False])
@@ -127,16 +114,11 @@ def test_links_that_are_not_shaped_are_unlike_those_that_are() -> None:
 
 
 def test_servers_are_no_workers() -> None:
-    served = Scenario(
-        workload=TrainingWorkload(dnn="vgg11", framework="tensorflow", image_size=32, batch_size=8),
-        strategy=Strategy(workers=2),
-        nodes=(group(FAST, 2), NodeGroup(role="server", node_type=SLOW, count=1)),
-        link_mbps=500,
-    )
-    ask = Requirement("probe", "cluster", served)
+    about = served(group(FAST, 2), server=SLOW, link_mbps=500)
+    ask = Requirement("probe", "cluster", about)
     assert meets_requirement(of_links(FAST), ask)
     assert not meets_requirement(of_links(SLOW), ask)
-    assert of(served).worker_types == {FAST}
+    assert of(about).worker_types == {FAST}
 
 
 GROUPS = st.lists(

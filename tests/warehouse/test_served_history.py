@@ -2,26 +2,22 @@
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from tests.warehouse.conftest import fill_profiled
-from warehouse import served_history
-from warehouse.history import PublishedHistory
-from warehouse.served_history import ServedHistory
-
-if TYPE_CHECKING:
-    from tests.warehouse.conftest import Built, Maker
+from tests.warehouse.conftest import Built, Maker, fill_profiled
+from warehouse import history as published
+from warehouse.history import PublishedHistory, ServedHistory
 
 
 @pytest.fixture
-def profiled(built: "Built", fresh: "Maker") -> "Maker":
+def profiled(built: Built, fresh: Maker) -> Maker:
     """Return a maker whose warehouse holds the profile `p1` of one worker."""
     return built(fill_profiled, fresh.home)
 
 
-def test_what_was_read_is_read_once(profiled: "Maker", monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_read_is_read_once(profiled: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     at_hand: OrderedDict[Hashable, Any] = OrderedDict()
     opened: list[PublishedHistory] = []
     open_history = PublishedHistory._open  # noqa: SLF001
@@ -42,14 +38,14 @@ def test_what_was_read_is_read_once(profiled: "Maker", monkeypatch: pytest.Monke
 
 
 def test_fits_alone_are_kept_and_where_nobody_else_writes(
-    profiled: "Maker", monkeypatch: pytest.MonkeyPatch
+    profiled: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fit, history = profiled.fit("p1"), ServedHistory(profiled.home, OrderedDict())
     answer = profiled.prediction(fit, profiled.scenario(2), 2.0)
     with monkeypatch.context() as patch:
-        patch.setattr(served_history, "writer_of", lambda _: "process 17")
-        history.record_asked([fit], [], [])
+        patch.setattr(published, "writer_of", lambda _: "process 17")
+        history.record(fits=[fit])
     assert profiled.rows("FROM fit.fit").is_empty()
-    assert history.record_asked([fit], [profiled.scenario(2)], [answer]) == 0
+    assert history.record([answer], fits=[fit]) == 0
     assert profiled.rows("SELECT fit_id FROM fit.fit")["fit_id"].to_list() == [fit.fit_id]
     assert profiled.rows("FROM pred.ledger").is_empty()

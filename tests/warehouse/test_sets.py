@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from studies import run_tables
 from tests.pipelines.ran import stepcast
+from tests.warehouse.conftest import Maker
 from warehouse import sets as run_sets
 from warehouse.landed_files import SUMS, seal
 from warehouse.landing import land, landed_runs, read_tables
@@ -31,15 +32,11 @@ from warehouse.sets import (
 )
 from warehouse.tables import CHUNK_ROWS, stream
 
-if TYPE_CHECKING:
-    from tests.warehouse.conftest import Maker
-
-
 DAYS = ["2030-01-01", "2030-01-02"]
 
 
 @pytest.fixture
-def landing(make: "Maker") -> Path:
+def landing(make: Maker) -> Path:
     """Return a landing folder: p1 and m1 on one day, links and n1 on the next."""
     scenario = make.scenario(2)
     make.profile("p1", scenario)
@@ -92,7 +89,7 @@ def test_sets_are_plain_parquet(sets: Path) -> None:
     assert samples.fetchall() == [("m1", 1.5), ("m1", None), ("n1", 1.5)]
 
 
-def test_one_run_is_found_without_reading_the_others(make: "Maker", tmp_path: Path) -> None:
+def test_one_run_is_found_without_reading_the_others(make: Maker, tmp_path: Path) -> None:
     rows = pl.DataFrame({"source": pl.arange(CHUNK_ROWS + 7, eager=True)}).cast(pl.Int32)
     names = ["e1", "e2", "e3"]
     for number, name in enumerate(names):
@@ -191,7 +188,7 @@ def test_a_run_that_is_not_there_is_said(sets: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "again").exists()
 
 
-def test_sets_that_change_are_read_again(make: "Maker", sets: Path) -> None:
+def test_sets_that_change_are_read_again(make: Maker, sets: Path) -> None:
     assert len(kept_runs(sets)) == 4
     make.land(make.run("p2", None, "profile"), None)
     pack(make.home / "landing", sets, ["p2"])
@@ -209,7 +206,7 @@ def test_sets_are_loaded(sets: Path, second: Path) -> None:
     assert again == [f"copied 0 runs from {sets}", "loaded 0 runs, 4 were there already"]
 
 
-def test_a_day_is_that_of_utc(make: "Maker", tmp_path: Path) -> None:
+def test_a_day_is_that_of_utc(make: Maker, tmp_path: Path) -> None:
     run = make.run("late", None, "profile", minute=24 * 60 - 1)
     run = run.model_copy(update={"ended_at": run.started_at + timedelta(hours=2)})
     land(make.home / "landing", run, None, {})
@@ -218,18 +215,7 @@ def test_a_day_is_that_of_utc(make: "Maker", tmp_path: Path) -> None:
     assert Sets(tmp_path / "sets").runs() == [run]
 
 
-NAMES = ["a", "b", "c", "d"]
-
-
-@pytest.fixture
-def of_grid(make: "Maker") -> Path:
-    """Return a landing folder: a and b on one day, c and d on the next."""
-    for number, name in enumerate(NAMES):
-        run = make.run(name, None, "profile", minute=12 * 60 * number)
-        rows = pl.DataFrame({"source": [4, 3, 1, 2][number:], "target": [number] * (4 - number)})
-        tables = {"edge": rows.cast(pl.Int32)}
-        make.land(run, None, tables)
-    return make.home / "landing"
+NAMES = ["links", "m1", "n1", "p1"]
 
 
 def content(folder: Path) -> dict[str, tuple[bytes, int]]:
@@ -243,56 +229,56 @@ def content(folder: Path) -> dict[str, tuple[bytes, int]]:
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(order=st.permutations(NAMES), cut=st.integers(0, 4))
 def test_in_whichever_order_runs_are_added_the_sets_are_equal(
-    of_grid: Path, tmp_path_factory: pytest.TempPathFactory, order: list[str], cut: int
+    landing: Path, tmp_path_factory: pytest.TempPathFactory, order: list[str], cut: int
 ) -> None:
     folder = tmp_path_factory.mktemp("packed")
     whole, parts = folder / "whole", folder / "parts"
-    assert pack(of_grid, whole, NAMES) == 4
-    assert pack(of_grid, parts, order[:cut]) + pack(of_grid, parts, order) == 4
+    assert pack(landing, whole, NAMES) == 4
+    assert pack(landing, parts, order[:cut]) + pack(landing, parts, order) == 4
     bytes_of = [
         {name: data for name, (data, _) in content(packed).items()} for packed in (whole, parts)
     ]
     assert bytes_of[0] == bytes_of[1]
     for name in NAMES:
-        assert kept_tables(parts, name) == read_tables(of_grid / name)
+        assert kept_tables(parts, name) == read_tables(landing / name)
 
 
-def test_what_is_there_is_left_alone(of_grid: Path, tmp_path: Path) -> None:
+def test_what_is_there_is_left_alone(landing: Path, tmp_path: Path) -> None:
     sets = tmp_path / "sets"
-    assert pack(of_grid, sets, ["a", "c"]) == 2
+    assert pack(landing, sets, ["p1", "n1"]) == 2
     before = content(sets)
-    assert pack(of_grid, sets, ["a", "c"]) == 0
+    assert pack(landing, sets, ["p1", "n1"]) == 0
     assert content(sets) == before
-    assert pack(of_grid, sets, NAMES[:3]) == 1
+    assert pack(landing, sets, ["m1", "p1"]) == 1
     after = content(sets)
     assert all(after[name] == before[name] for name in before if name.startswith("2030-01-02"))
-    assert after["2030-01-01/edge.parquet"] != before["2030-01-01/edge.parquet"]
+    assert after["2030-01-01/run.parquet"] != before["2030-01-01/run.parquet"]
 
 
-def test_artefacts_are_refused_or_left_out(make: "Maker", tmp_path: Path) -> None:
+def test_artefacts_are_refused_or_left_out(make: Maker, tmp_path: Path) -> None:
     trace = tmp_path / "trace.pb"
     trace.write_bytes(b"bytes")
-    of_grid = make.home / "landing"
-    land(of_grid, make.run("r1", None, "profile"), None, {}, {"trace.pb": trace})
+    landing = make.home / "landing"
+    land(landing, make.run("r1", None, "profile"), None, {}, {"trace.pb": trace})
     with pytest.raises(BadInput, match="run r1 was not packed: it has raw artefacts"):
-        pack(of_grid, tmp_path / "sets", ["r1"])
-    assert pack(of_grid, tmp_path / "sets", ["r1"], artefacts=False) == 1
+        pack(landing, tmp_path / "sets", ["r1"])
+    assert pack(landing, tmp_path / "sets", ["r1"], artefacts=False) == 1
     assert kept_tables(tmp_path / "sets", "r1").keys() == {"run"}
 
 
-def test_a_run_that_is_not_as_it_landed_is_refused(of_grid: Path, tmp_path: Path) -> None:
-    file = of_grid / "b" / "edge.parquet"
-    file.write_bytes((of_grid / "a" / "edge.parquet").read_bytes())
-    with pytest.raises(BadInput, match=r"run b was not packed: .* holds rows of other"):
-        pack(of_grid, tmp_path / "sets", NAMES)
+def test_a_run_that_is_not_as_it_landed_is_refused(landing: Path, tmp_path: Path) -> None:
+    file = landing / "m1" / "sample.parquet"
+    file.write_bytes((landing / "n1" / "sample.parquet").read_bytes())
+    with pytest.raises(BadInput, match=r"run m1 was not packed: .* holds rows of other"):
+        pack(landing, tmp_path / "sets", NAMES)
     assert not list((tmp_path / "sets").iterdir())
 
 
 def test_a_full_disk_changes_nothing(
-    of_grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    landing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sets = tmp_path / "sets"
-    pack(of_grid, sets, ["a", "c"])
+    pack(landing, sets, ["p1", "n1"])
     before = content(sets)
 
     def full(folder: Path) -> None:
@@ -300,17 +286,17 @@ def test_a_full_disk_changes_nothing(
 
     monkeypatch.setattr(run_sets, "seal", full)
     with pytest.raises(StepcastError, match=r"were not packed into .*No space left"):
-        pack(of_grid, sets, NAMES)
+        pack(landing, sets, NAMES)
     assert content(sets) == before
 
 
 @pytest.mark.parametrize("moment", [1, 2])
 def test_a_writer_that_is_killed_leaves_what_the_next_one_mends(
-    of_grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int
+    landing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int
 ) -> None:
     """Before the old day went, or between its going and the coming of the new one."""
     sets = tmp_path / "sets"
-    pack(of_grid, sets, ["a"])
+    pack(landing, sets, ["p1"])
     rename, calls = os.rename, iter(range(1, 9))
 
     def killed(*paths: Any) -> None:
@@ -321,11 +307,11 @@ def test_a_writer_that_is_killed_leaves_what_the_next_one_mends(
     with monkeypatch.context() as patched:
         patched.setattr(os, "rename", killed)
         with pytest.raises(KeyboardInterrupt):
-            pack(of_grid, sets, NAMES[:2])
+            pack(landing, sets, ["m1", "p1"])
     if moment == 2:
         assert (sets / f"{REPLACED}2030-01-01").exists()
         with pytest.raises(BadInput, match=r"rename \.replaced-2030-01-01 in it to 2030-01-01"):
             kept_runs(sets)
-    assert pack(of_grid, sets, NAMES[:2]) == 1
-    assert [run.run_id for run in kept_runs(sets)] == NAMES[:2]
+    assert pack(landing, sets, ["m1", "p1"]) == 1
+    assert [run.run_id for run in kept_runs(sets)] == ["m1", "p1"]
     assert [path.name for path in sets.iterdir()] == ["2030-01-01"]

@@ -3,10 +3,10 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.warehouse.conftest import Maker
 from tests.warehouse.test_sets import content as dated
 from warehouse import limits
 from warehouse.landed_files import seal
@@ -14,14 +14,11 @@ from warehouse.landing import QUARANTINE, land, landed_runs
 from warehouse.records import BadInput
 from warehouse.transfer import copy_landed, copy_run
 
-if TYPE_CHECKING:
-    from tests.warehouse.conftest import Maker
-
 Sites = Callable[..., Path]
 
 
 @pytest.fixture
-def site(tmp_path: Path, make: "Maker") -> Sites:
+def site(tmp_path: Path, make: Maker) -> Sites:
     """Return what makes the landing folder of another machine, whose runs have an artefact."""
 
     def made(name: str, *run_ids: str) -> Path:
@@ -35,7 +32,7 @@ def site(tmp_path: Path, make: "Maker") -> Sites:
     return made
 
 
-def test_runs_of_two_machines_come_whole_and_once(make: "Maker", site: Sites) -> None:
+def test_runs_of_two_machines_come_whole_and_once(make: Maker, site: Sites) -> None:
     first, second, landing = site("one", "r1", "r3"), site("other", "r2"), make.home / "landing"
     assert [copy_landed(folder, landing) for folder in (first, second)] == [(2, []), (1, [])]
     assert dated(landing) == dated(first) | dated(second)
@@ -43,7 +40,7 @@ def test_runs_of_two_machines_come_whole_and_once(make: "Maker", site: Sites) ->
     assert [copy_landed(folder, landing) for folder in (first, second)] == [(0, []), (0, [])]
 
 
-def test_a_run_that_came_in_part_waits_for_the_rest(make: "Maker", site: Sites) -> None:
+def test_a_run_that_came_in_part_waits_for_the_rest(make: Maker, site: Sites) -> None:
     folder, landing = site("one", "r1", "r2", "r3"), make.home / "landing"
     late = (folder / "r2" / "timing.parquet").rename(folder / "late")
     (folder / "r3" / "run.parquet").write_bytes(b"PAR1")
@@ -59,7 +56,7 @@ def test_a_run_that_came_in_part_waits_for_the_rest(make: "Maker", site: Sites) 
 
 
 def test_a_run_that_was_set_aside_comes_again_once_that_is_removed(
-    make: "Maker", site: Sites
+    make: Maker, site: Sites
 ) -> None:
     """Its files are those of its machine, but they are no run."""
     folder, landing = site("one", "r1"), make.home / "landing"
@@ -83,7 +80,7 @@ def test_a_run_that_was_set_aside_comes_again_once_that_is_removed(
     [("RUN_BYTES", "its files hold more than"), ("RUN_FILES", "it has more than 3 files")],
 )
 def test_a_larger_run_than_may_be_is_left(
-    limit: str, said: str, make: "Maker", site: Sites, monkeypatch: pytest.MonkeyPatch
+    limit: str, said: str, make: Maker, site: Sites, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, landing = site("one", "large", "small"), make.home / "landing"
     if limit == "RUN_BYTES":
@@ -105,7 +102,7 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def source(make: "Maker", tmp_path: Path) -> Path:
+def source(make: Maker, tmp_path: Path) -> Path:
     """Return a landing folder with a run r1 that has an artefact."""
     trace = tmp_path / "trace.pb"
     trace.write_bytes(b"bytes")

@@ -1,20 +1,17 @@
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
 
-from tests.warehouse.conftest import limited
+from tests.warehouse.conftest import Maker, limited
 from warehouse import publication, upkeep
 from warehouse.check import check
 from warehouse.connection import SCHEMA, presence
 from warehouse.records import StepcastError, WarehouseBusy
 from warehouse.upkeep import backup, compact, contents
 from warehouse.warehouse import Warehouse
-
-if TYPE_CHECKING:
-    from tests.warehouse.conftest import Maker
 
 COMMENTS = "SELECT table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal"
 CONSTRAINTS = "SELECT table_name, constraint_text FROM duckdb_constraints()"
@@ -35,7 +32,7 @@ def names(home: Path) -> set[str]:
 
 
 def test_a_backup_holds_everything_and_can_take_the_warehouses_place(
-    filled: "Maker", tmp_path: Path
+    filled: Maker, tmp_path: Path
 ) -> None:
     main = filled.home / "warehouse.duckdb"
     copy = backup(filled.home, tmp_path / "usb" / "copies")
@@ -48,17 +45,25 @@ def test_a_backup_holds_everything_and_can_take_the_warehouses_place(
     assert check(filled.home).findings == ()
 
 
-def test_a_backup_that_does_not_fit_leaves_nothing(filled: "Maker", tmp_path: Path) -> None:
-    with (
-        limited(100_000),
-        pytest.raises(StepcastError, match=r"not backed up to .*full: copying"),
-    ):
-        backup(filled.home, tmp_path / "full")
-    assert names(tmp_path / "full") == set()
-    assert check(filled.home).findings == ()
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        (lambda home: backup(home, home.parent / "full"), r"not backed up to .*full: copying"),
+        (compact, r"not be written: .*File too large; free"),
+    ],
+)
+def test_what_does_not_fit_changes_nothing(
+    filled: Maker, work: Callable[[Path], object], message: str
+) -> None:
+    before, known = filled.main.read_bytes(), names(filled.home)
+    with limited(100_000), pytest.raises(StepcastError, match=message):
+        work(filled.home)
+    assert filled.main.read_bytes() == before
+    assert names(filled.home) == known
+    assert not list((filled.home.parent / "full").glob("*"))
 
 
-def test_compaction_reclaims_space_and_keeps_all_else(filled: "Maker") -> None:
+def test_compaction_reclaims_space_and_keeps_all_else(filled: Maker) -> None:
     main = filled.home / "warehouse.duckdb"
     with duckdb.connect(str(main)) as connection:
         for table in ("big", "behind"):
@@ -76,20 +81,8 @@ def test_compaction_reclaims_space_and_keeps_all_else(filled: "Maker") -> None:
     assert filled.warehouse.load().unchanged == 2
 
 
-def test_a_compaction_that_does_not_fit_changes_nothing(filled: "Maker") -> None:
-    main = filled.home / "warehouse.duckdb"
-    before = main.read_bytes()
-    with (
-        limited(100_000),
-        pytest.raises(StepcastError, match=r"not be written: .*File too large; free"),
-    ):
-        compact(filled.home)
-    assert main.read_bytes() == before
-    assert names(filled.home) == {"warehouse.duckdb", "history.duckdb", "landing", "journal"}
-
-
 def test_a_compaction_that_lost_rows_is_not_used(
-    filled: "Maker", monkeypatch: pytest.MonkeyPatch
+    filled: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rewrite = upkeep._rewrite  # noqa: SLF001
 
@@ -106,7 +99,7 @@ def test_a_compaction_that_lost_rows_is_not_used(
     assert names(filled.home) == {"warehouse.duckdb", "history.duckdb", "landing", "journal"}
 
 
-def test_nobody_opens_a_warehouse_while_its_file_is_replaced(filled: "Maker") -> None:
+def test_nobody_opens_a_warehouse_while_its_file_is_replaced(filled: Maker) -> None:
     with (
         presence(filled.home, alone=True),
         pytest.raises(WarehouseBusy, match="is being compacted; wait"),
@@ -127,7 +120,7 @@ def newer_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("newer_code")
-def test_migrating_keeps_the_warehouse_as_it_was(filled: "Maker") -> None:
+def test_migrating_keeps_the_warehouse_as_it_was(filled: Maker) -> None:
     before = everything(filled.home / "warehouse.duckdb")
     (finding,) = check(filled.home).findings
     assert "this Stepcast reads 9000; `stepcast load`" in finding.text
@@ -139,14 +132,14 @@ def test_migrating_keeps_the_warehouse_as_it_was(filled: "Maker") -> None:
 
 
 @pytest.mark.usefixtures("newer_code")
-def test_without_room_for_the_backup_nothing_is_migrated(filled: "Maker") -> None:
+def test_without_room_for_the_backup_nothing_is_migrated(filled: Maker) -> None:
     before = everything(filled.home / "warehouse.duckdb")
     with limited(100_000), pytest.raises(StepcastError, match="was not backed up"):
         Warehouse(filled.home).load()
     assert everything(filled.home / "warehouse.duckdb") == before
 
 
-def test_what_a_killed_load_spilled_is_removed(filled: "Maker") -> None:
+def test_what_a_killed_load_spilled_is_removed(filled: Maker) -> None:
     spilled = filled.home / "warehouse.duckdb.tmp"
     spilled.mkdir()
     (spilled / "duckdb_temp_storage_DEFAULT-0.tmp").write_bytes(bytes(100))

@@ -27,26 +27,23 @@ def rows(
     )
 
 
-def basis(*some: pl.DataFrame) -> str:
-    """Return what an answer rests on."""
-    evidence = Evidence(pl.concat(some), 0.1)
-    return evidence.errors("srift", "held_out_dnn", "step_time_s").ratios.basis
+SAME = rows(NINE, hours=1)
 
 
-def test_other_days_at_this_distance_come_first() -> None:
-    assert basis(rows(NINE), rows(NINE * 2, hours=1)) == "held out dnn, other days, n = 9"
-
-
-def test_then_other_days_at_any_distance() -> None:
-    few, far = rows(NINE[:8]), rows(NINE, split="seen")
-    assert basis(few, far, rows(NINE, hours=1)) == "any distance, other days, n = 17"
-
-
-def test_then_the_same_day_widened() -> None:
-    same = rows(NINE, hours=1)
-    assert basis(same, rows(NINE[:8])) == "held out dnn, same day, widened, n = 9"
-    evidence = Evidence(same, 0.1)
-    ratios = evidence.errors("srift", "held_out_dnn", "step_time_s").ratios
+@pytest.mark.parametrize(
+    ("known", "basis"),
+    [
+        ([rows(NINE), rows(NINE * 2, hours=1)], "held out dnn, other days, n = 9"),
+        ([rows(NINE[:8]), rows(NINE, split="seen"), SAME], "any distance, other days, n = 17"),
+        ([SAME, rows(NINE[:8])], "held out dnn, same day, widened, n = 9"),
+    ],
+)
+def test_other_days_come_first_and_then_the_same_day_widened(
+    known: list[pl.DataFrame], basis: str
+) -> None:
+    evidence = Evidence(pl.concat(known), 0.1)
+    assert evidence.errors("srift", "held_out_dnn", "step_time_s").ratios.basis == basis
+    ratios = Evidence(SAME, 0.1).errors("srift", "held_out_dnn", "step_time_s").ratios
     assert ratios.high(0.1) == pytest.approx(exp(WIDENED * log(1.3)))
     assert ratios.low(0.1) == pytest.approx(exp(WIDENED * log(0.8)))
 

@@ -46,30 +46,12 @@ def land_prices(
     region: str = "east",
 ) -> None:
     """Land spot prices of node types at some hours, which a run of a probe saw at an hour."""
-    prices = raw_table(
-        "price",
-        "node_type usd_per_hour observed_at market provider region zone source",
-        [
-            (
-                node_type,
-                usd,
-                START + timedelta(hours=hour),
-                "spot",
-                "us",
-                region,
-                f"{region}-a",
-                "made up",
-            )
-            for node_type, usd, hour in hours
-        ],
-    )
-    run = made_run(
-        probe,
-        probe,
-        START + timedelta(hours=seen),
-        ended_at=START + timedelta(hours=seen + 1),
-        backend="ssh",
-    )
+    columns = "node_type usd_per_hour observed_at market provider region zone source"
+    rest = "spot", "us", region, f"{region}-a", "made up"
+    rows = [(name, usd, START + timedelta(hours=hour), *rest) for name, usd, hour in hours]
+    prices = raw_table("price", columns, rows)
+    began = START + timedelta(hours=seen)
+    run = made_run(probe, probe, began, ended_at=began + timedelta(hours=1), backend="ssh")
     land(landing, run, None, {"price": prices})
 
 
@@ -86,18 +68,9 @@ def on(
 
 
 def test_all_nodes_are_paid_for_at_the_newest_price(warehouse: Warehouse) -> None:
-    curve = Curve.model_validate(
-        {
-            "dnn": "small_cnn",
-            "image_size": 24,
-            "batch_size": 8,
-            "worker": WORKER,
-            "server": SERVER,
-            "servers": 2,
-            "link_mbps": 200,
-            "workers": [3],
-        }
-    )
+    fields = {"dnn": "small_cnn", "image_size": 24, "batch_size": 8, "link_mbps": 200}
+    nodes = {"worker": WORKER, "server": SERVER, "servers": 2, "workers": [3]}
+    curve = Curve.model_validate(fields | nodes)
     scenario = curve.scenario(3, "emulated")
     offers = on(warehouse)
     assert offers.markets == ("spot",)

@@ -13,7 +13,7 @@ from forecasting.decisions.question import (
     profile_facts,
 )
 from forecasting.history_scope import VisibleRun
-from studies.curve import Curve
+from tests.made_run import ddp_curve
 from warehouse.records import BadInput
 from warehouse.requirements import Subject
 
@@ -102,18 +102,7 @@ def test_many_nodes_are_asked_about_in_powers_of_two() -> None:
 
 def run(image_size: int, link_mbps: float) -> VisibleRun:
     """Return a run about small_cnn."""
-    curve = Curve.model_validate(
-        {
-            "dnn": "small_cnn",
-            "framework": "pytorch",
-            "strategy": "all_reduce",
-            "image_size": image_size,
-            "batch_size": 8,
-            "worker": TYPE,
-            "link_mbps": link_mbps,
-            "workers": 2,
-        }
-    )
+    curve = ddp_curve(TYPE, [2], image_size=image_size, link_mbps=link_mbps)
     scenario = curve.scenario(2, "emulated")
     about = Subject("torch_throughput", scenario, link_mbps)
     return VisibleRun("r", about, ("s", 1), "emulated", "h", datetime(2030, 1, 1, tzinfo=UTC))

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from forecasting.findings.study import SCHEMA
+from forecasting.evaluation import SCHEMA
 from forecasting.inputs import inputs_of_study
 from networks import extraction
 from networks.primitives import PrimitiveGraph

@@ -68,12 +68,8 @@ def test_steps_without_a_forecast_say_which_operations_no_other_dnn_has(
 
 def test_choices_are_judged_by_what_was_measured(lawful: CeerMeasurements) -> None:
     choices = known(ceer.choices(found(lawful)))
-    assert choices.filter(dnn="e")["scenario"].to_list() == [
-        "hourly budget",
-        "total budget",
-        "cheapest",
-        "market prices",
-    ]
+    scenarios = ["hourly budget", "total budget", "cheapest", "market prices"]
+    assert choices.filter(dnn="e")["scenario"].to_list() == scenarios
     regret = choices["regret_forecast_percent"]
     assert regret.to_list() == pytest.approx([0.0] * 8, abs=1e-4), "who knows the law"
     # 10.8 ms of operations or 2.2, and 26 of S on both: speed is not worth three times the price.

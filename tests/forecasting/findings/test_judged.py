@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from forecasting.findings.study import (
+from forecasting.evaluation import (
     SCHEMA,
     judged_forecasts,
     merge_pending,

@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from forecasting.evaluation import SCHEMA
 from forecasting.findings import predictddl
 from forecasting.findings.figure import MeasuredRound
 from forecasting.findings.predictddl import (
@@ -15,7 +16,6 @@ from forecasting.findings.predictddl import (
     errors_by_servers,
     score_forecasts,
 )
-from forecasting.findings.study import SCHEMA
 from networks import extraction
 from studies.rounds import Round
 from tests.forecasting.findings.made_up_round import RUN_S, graphs, judged, landed
@@ -41,7 +41,7 @@ def found(made: tuple[Round, Path]) -> Iterator[MeasuredRound]:
     warehouse.load()
     profiles = [run.run_id for run in round_.runs if run.purpose == "profile"]
     fit = made_fit("predictddl_paper", *profiles, backend="loopback", created_at=YEARS_LATER)
-    warehouse.record_fit(fit)
+    warehouse.record(fits=[fit])
     of = MeasuredRound(round_, warehouse)
     forecasts = judged(round_, FACTORS).with_columns(fit_id=pl.lit(fit.fit_id))
     vars(of).update(judged=forecasts)

@@ -6,15 +6,15 @@ from typing import Any, cast
 import pytest
 
 from forecasting.forecast import ScenarioForecast
-from forecasting.nearest import NearestCases
 from models.gpu_step.system import GPU_STEP
 from pipelines.cli.device_answer import bounded_by_loader, efficiency, print_devices
 from pipelines.cli.tables import significant
 from profilers.probe import STEP_TIME
+from tests.made_run import made_price
 from tests.models.gpu_step.public import scenario
 from tests.models.gpu_step.test_system import model
 from tests.profilers.training import single
-from warehouse.records import NodeGroup, Price, Strategy
+from warehouse.records import NodeGroup, Strategy
 
 GIB = 2**30
 DETAIL: dict[str, Any] = {
@@ -68,11 +68,6 @@ DETAIL: dict[str, Any] = {
 }
 
 
-PRICE = Price(
-    provider="", node_type="gpu.mine", market="on_demand", usd_per_hour=3.6, source="made up"
-)
-
-
 def forecast(**detail: Any) -> ScenarioForecast:
     """Return a step of 0.05 s of four samples of 16 words, at 3.6 dollars an hour."""
     scenario = single(NodeGroup(role="worker", node_type="gpu.mine", count=1), sequence_length=16)
@@ -88,9 +83,10 @@ def forecast(**detail: Any) -> ScenarioForecast:
         fit=cast(Any, None),
         split="held_out_dnn",
         past=None,
-        case=cast(NearestCases, None),
+        nearest=(),
+        far=None,
         is_new=True,
-        prices=(PRICE,),
+        prices=(made_price("gpu.mine", 3.6),),
         detail={**DETAIL, **detail},
     )
 

@@ -98,7 +98,7 @@ def record(home: Path, model: Srift, host: str) -> None:
         code_version="1",
         created_at=datetime.now(UTC),
     )
-    Warehouse(home).record_fit(fits)
+    Warehouse(home).record(fits=[fits])
     Warehouse(home).load()
 
 
