@@ -71,7 +71,7 @@ class FitInputs:
     """What a group is fitted to, and what the history keeps of such fits.
 
     Attributes:
-        tables: the rows that the fit sees.
+        tables: the rows that the fit sees; none where the kept one needs none.
         kept: the fit, as query `fits` has it; None: it has to be made.
         known: the runs of each fit of this system that is kept, by whatever code.
     """
@@ -93,23 +93,37 @@ def read_fit_inputs(
     """
     if not groups:
         return {}
-    runs_of: dict[tuple[str, ...], dict[str, None]] = {}
+    keep_beside(warehouse.home)
+    known, kept = warehouse.query("fits"), dict[FitGroup, Mapping[str, Any] | None]()
+    counts = {
+        names: warehouse.visible_row_counts(names, ids)
+        for names, ids in _run_ids_by_tables(groups).items()
+    }
     for group in groups:
-        runs_of.setdefault(group.system.tables, {}).update(dict.fromkeys(group.run_ids))
-    rows = {names: warehouse.visible_tables(names, list(ids)) for names, ids in runs_of.items()}
-    known = warehouse.query("fits").select("system", "model_version", "run_ids")
+        row_count = sum(counts[group.system.tables].get(run_id, 0) for run_id in group.run_ids)
+        kept[group] = newest_kept_fit(group, row_count, host_id, known)
+    reading = [group for group in groups if kept[group] is None or not group.system.loads_alone]
+    run_ids = _run_ids_by_tables(reading)
+    rows = {names: warehouse.visible_tables(names, ids) for names, ids in run_ids.items()}
     inputs = {}
     for group in groups:
         system, names = group.system, group.system.tables
-        tables: Tables = rows[names]
-        if len(group.run_ids) < len(runs_of[names]):
+        tables: Tables = rows[names] if group in reading else {}
+        if tables and len(group.run_ids) < len(run_ids[names]):
             seen = pl.col("run_id").is_in(group.run_ids)
             tables = {name: table.filter(seen) for name, table in tables.items()}
         tables = mark_foreign_hosts(tables, host_id)
         of_system = known.filter(system=system.name, model_version=system.version)
-        kept = newest_kept_fit(system, group.run_ids, tables, warehouse)
-        inputs[group] = FitInputs(tables, kept, of_system["run_ids"].to_list())
+        inputs[group] = FitInputs(tables, kept[group], of_system["run_ids"].to_list())
     return inputs
+
+
+def _run_ids_by_tables(groups: Sequence[FitGroup]) -> dict[tuple[str, ...], list[str]]:
+    """Return the runs of groups by the tables that their systems read."""
+    runs_of: dict[tuple[str, ...], dict[str, None]] = {}
+    for group in groups:
+        runs_of.setdefault(group.system.tables, {}).update(dict.fromkeys(group.run_ids))
+    return {names: list(ids) for names, ids in runs_of.items()}
 
 
 def load_or_fit(
@@ -126,13 +140,14 @@ def load_or_fit(
     and the code that made it (`forecasting.code`): other changes fit nothing anew. The last fits of
     this process are at hand: a service is asked again and again.
     """
-    rows = tuple(
-        (name, len(of), of.hash_rows().sum()) for name, of in sorted(inputs.tables.items())
-    )
-    key = group.system, code_digest(), group.run_ids, backend, host_id, rows
+    seen: Hashable = inputs.kept and inputs.kept["fit_id"]
+    if inputs.kept is None:
+        tables = sorted(inputs.tables.items())
+        seen = tuple((name, len(of), of.hash_rows().sum()) for name, of in tables)
+    key = group.system, code_digest(), group.run_ids, backend, host_id, seen
     with _LOCKS.setdefault(key, Lock()):  # others fit something else meanwhile
         fit = _at_hand.pop(key, None)
-        if fit is None or (fit.record is None and inputs.kept is None):  # another home has it
+        if fit is None:
             try:
                 fit = _kept(group, inputs) or _made(group, inputs, backend, host_id, say)
             except BadInput as error:
@@ -140,8 +155,6 @@ def load_or_fit(
         _at_hand[key] = fit
     for earlier in list(_at_hand)[:-_MOST_AT_HAND]:
         _at_hand.pop(earlier, None)
-    if fit.record is not None and inputs.kept is not None:  # the ledger has it meanwhile
-        fit = replace(fit, fit_id=str(inputs.kept["fit_id"]), record=None)
     return replace(fit, group=group)
 
 
@@ -217,24 +230,30 @@ def row_filter(system: System) -> str:
 
 
 def newest_kept_fit(
-    system: System, run_ids: Sequence[str], tables: Tables | None, warehouse: Warehouse
+    group: FitGroup, row_count: int, host_id: str, known: pl.DataFrame
 ) -> Mapping[str, Any] | None:
-    """Return the newest fit that is kept for all of these, as query `fits` has it; None: none.
+    """Return the newest fit that is kept for a group; None: none.
 
-    Without `tables`, runs of which rows were loaded since count as those that the fit saw.
+    Args:
+        group: what is fitted.
+        row_count: of the rows that it sees.
+        host_id: the host that forecasts are about.
+        known: fits that are kept, as query `fits` has them.
     """
-    keep_beside(warehouse.home)
-    kept = warehouse.query("fits", system=system.name).filter(
+    system = group.system
+    kept = known.filter(
         pl.col("made_by").list.contains(code_digest()),
+        system=system.name,
         model_version=system.version,
         row_filter=row_filter(system),
+        row_count=row_count,
     )
-    if tables is not None:
-        kept = kept.filter(row_count=sum(table.height for table in tables.values()))
-        if (runs := tables.get("run")) is not None and "elsewhere" in runs.columns:
-            # The same runs tell something else to each of their hosts.
-            here = runs.filter(~pl.col("elsewhere"))["host_id"].unique().to_list()
-            kept = kept.filter(pl.col("host_id").is_in(here))
-    wanted = set(run_ids)
+    here = [
+        run.host_id for run in group.runs if run.backend == "imported" or run.host_id == host_id
+    ]
+    if len(here) < len(group.runs) and "run" in system.tables:
+        # The same runs tell something else to each of their hosts.
+        kept = kept.filter(pl.col("host_id").is_in(list(set(here))))
+    wanted = set(group.run_ids)
     fits = [row for row in kept.to_dicts() if set(row["run_ids"]) == wanted]
     return fits[-1] if fits else None

@@ -24,7 +24,7 @@ from forecasting.forecast_history import (
 )
 from forecasting.history_scope import HostSelection, VisibleRun, visible_runs
 from forecasting.nearest import Nearest, far_links, find_nearest_cases
-from forecasting.scope import Asked, ForecastRefusal, HistoryScope, Matched, NamelessScenario
+from forecasting.scope import Asked, ForecastRefusal, HistoryScope, NamelessScenario
 from models.system import (
     FittedSystem,
     FittedWithDetail,
@@ -265,7 +265,9 @@ def _forecast(
     for system, scenarios in new.items():
         system.prepare(scenarios)
     answers = [
-        _answer(key, matched, group_of.get(key), fits, history, far_out)
+        matched
+        if isinstance(matched, ForecastRefusal)
+        else _answer(key, group_of[key], fits, history, far_out)
         for key, matched in plan.matched.items()
     ]
     forecasts = tuple(answer for answer in answers if isinstance(answer, ScenarioForecast))
@@ -321,15 +323,11 @@ def _known(fit: Fit, key: Key, history: ForecastHistory) -> Figures | None:
 
 def _answer(
     key: Key,
-    matched: Matched,
-    group: FitGroup | None,
+    group: FitGroup,
     fits: dict[FitGroup, Fit | BadInput],
     history: ForecastHistory,
     far_out: bool,
 ) -> ScenarioForecast | ForecastRefusal:
-    if isinstance(matched, ForecastRefusal):
-        return matched
-    assert group is not None
     system, _, scenario = key
     split, fit = history.split_of(group, scenario), fits[group]
     fitted = fit.fitted() if system.tells and isinstance(fit, Fit) else None

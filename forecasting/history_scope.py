@@ -1,6 +1,6 @@
 """Which runs answer a question: those of a backend and host that meet what a forecast asks."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from json import loads
@@ -89,7 +89,7 @@ class RunIndex:
         for place, run in enumerate(runs):
             _, of_subject = self._by_subject.setdefault(id(run.subject), (run.subject, []))
             of_subject.append((place, run))
-        self._serving: dict[Requirement, list[VisibleRun]] = {}
+        self._serving: dict[Hashable, list[VisibleRun]] = {}
 
     def about(self, accepts: Callable[[Subject], bool]) -> list[VisibleRun]:
         """Return the runs whose subject is accepted, the newest first."""
@@ -100,9 +100,13 @@ class RunIndex:
 
     def serving(self, requirement: Requirement) -> list[VisibleRun]:
         """Return the runs that are what is asked for, the newest first."""
-        if requirement not in self._serving:
-            self._serving[requirement] = self.about(lambda subject: _serves(subject, requirement))
-        return self._serving[requirement]
+        key: Hashable = requirement
+        if requirement.scope in ("train", "public"):  # whatever else is forecast
+            training = None if requirement.any_training else requirement.scenario.training
+            key = requirement.probe, training
+        if key not in self._serving:
+            self._serving[key] = self.about(lambda subject: _serves(subject, requirement))
+        return self._serving[key]
 
 
 def select_runs(

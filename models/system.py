@@ -97,6 +97,7 @@ class System:
             studies and of what has been measured. Asked by `requires` alone.
         fit: fits it to `tables` of the runs asked for.
         load: reads the parameters of a fit, with the same tables.
+        loads_alone: `load` needs no tables, which it then gets none of.
         transfers_across_hosts: it learns from steps on other hosts too, as it knows nodes by what
             they can do.
         pooled: one fit sees what all scenarios of a study rest on; else each set of runs has one.
@@ -125,6 +126,7 @@ class System:
     inputs: Callable[[Scenario], tuple[Requirement, ...] | Refusal]
     fit: Callable[[Tables], FittedSystem]
     load: Callable[[str, Tables], FittedSystem]
+    loads_alone: bool = False
     transfers_across_hosts: bool = False
     pooled: bool = False
     beside: str = ""
@@ -135,6 +137,10 @@ class System:
     has_fallback: bool = False
     tells: bool = False
     check: Callable[[Scenario, Sequence[PlannedSubject], int | None], None] = _no_check
+
+    def __hash__(self) -> int:
+        """Return that of the name, which tells nearly all apart: plans look systems up."""
+        return hash(self.name)
 
     def requires(self, scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
         """Return what a forecast of a scenario rests on, or why it makes none."""

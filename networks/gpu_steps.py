@@ -4,9 +4,9 @@ Child processes trace them (`networks.gpu_trace`); this module loads no framewor
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from math import prod
 from typing import Any, Literal, NamedTuple, Self
 
@@ -133,6 +133,20 @@ class GpuStep:
     def frozen_counts(self) -> Mapping[Tensor, int]:
         """How many of `frozen` are alike."""
         return Counter(self.frozen)
+
+    @cached_property
+    def exchanged_bytes(self) -> Callable[[str | None], tuple[tuple[float, ...], ...]]:
+        """Return bytes of each of `parameters`, and of `frozen`, in a type; None: in their own."""
+
+        @cache
+        def in_type(dtype: str | None) -> tuple[tuple[float, ...], ...]:
+            held = self.parameters, self.frozen
+            return tuple(
+                tuple(float(replace(each, dtype=dtype or each.dtype).bytes) for each in tensors)
+                for tensors in held
+            )
+
+        return in_type
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:

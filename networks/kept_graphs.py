@@ -15,10 +15,12 @@ import sys
 import zlib
 from collections import ChainMap, OrderedDict
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from importlib import metadata
+from math import ceil
 from pathlib import Path
 from threading import Lock
 from typing import Any, Generic, TypeVar
@@ -33,6 +35,8 @@ _MOST_BYTES = 256 << 20
 _MOST_GRAPHS = 4096
 """In a folder: who asks a service may choose sides of images by the thousand."""
 _TIMEOUT_S = 900.0
+_FEWEST_AT_ONCE = 4
+"""Graphs for which another child process is worth loading its framework."""
 
 
 class _Place:
@@ -140,7 +144,8 @@ class GraphCache(Generic[Key, Graph]):
     def get(self, wanted: Iterable[Key]) -> dict[Key, Graph]:
         """Return graphs; child processes extract those that are neither at hand nor kept.
 
-        That takes two seconds for each process, and some tenths for each graph of PyTorch.
+        That takes two seconds for each process, one a core, and some tenths for each graph of
+        PyTorch.
 
         Raises:
             RuntimeError: a child process failed; the message has the end of what it wrote.
@@ -153,13 +158,14 @@ class GraphCache(Generic[Key, Graph]):
             if key not in graphs and (graph := self._kept(key)) is not None:
                 graphs[key] = graph
         missing = [key for key in keys if key not in graphs]
-        for start in range(0, len(missing), self._at_once):
-            batch = missing[start : start + self._at_once]
-            words = [":".join(map(str, key)) for key in batch]
-            lines = extract(f"the graph of {batch[0][0]}", [self._kind, *words])
-            for key, text in zip(batch, lines[-len(batch) :], strict=True):
-                graphs[key] = self._parse(json.loads(text))
-                keep(self._name(key), text)
+        cores = len(os.sched_getaffinity(0))
+        at_once = min(self._at_once, max(ceil(len(missing) / cores), _FEWEST_AT_ONCE))
+        batches = [missing[at : at + at_once] for at in range(0, len(missing), at_once)]
+        with ThreadPoolExecutor(cores) as pool:
+            for batch, lines in zip(batches, pool.map(self._extracted, batches), strict=True):
+                for key, text in zip(batch, lines, strict=True):
+                    graphs[key] = self._parse(json.loads(text))
+                    keep(self._name(key), text)
         with self._lock:
             for key, graph in graphs.items():
                 if key not in self._lasting:
@@ -168,6 +174,10 @@ class GraphCache(Generic[Key, Graph]):
             while len(self._latest) > self._at_hand:
                 self._latest.popitem(last=False)
         return {key: graphs[key] for key in keys}
+
+    def _extracted(self, batch: list[Key]) -> list[str]:
+        words = [":".join(map(str, key)) for key in batch]
+        return extract(f"the graph of {batch[0][0]}", [self._kind, *words])[-len(batch) :]
 
     def _name(self, key: Key) -> str:
         return "-".join(map(str, (self._kind, *key)))

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -13,8 +14,10 @@ from profilers.clusters import Cluster, Node
 from profilers.clusters.fleet import BACKENDS
 from profilers.commands import missing_tools
 from profilers.readers import connections
-from profilers.readers.run_metadata import TracedRun
 from warehouse.records import Backend, MissingTool, ProbeFailed
+
+if TYPE_CHECKING:
+    from profilers.readers.run_metadata import TracedRun
 
 SNAP_BYTES = 65_549
 """What is kept of a packet: the largest IPv4 packet (65,535) behind an Ethernet header.
@@ -90,7 +93,7 @@ def capture(
 
 
 def read_captures(
-    control: Path, steps: Path, trace: TracedRun, step_times_us: Sequence[tuple[int, int]]
+    control: Path, steps: Path, trace: "TracedRun", step_times_us: Sequence[tuple[int, int]]
 ) -> tuple[dict[str, pl.DataFrame], float, dict[str, Path]]:
     """Read captures of a job with one worker; keep copies without tensors, which are most of it.
 

@@ -14,10 +14,9 @@ from operator import itemgetter
 from types import MappingProxyType
 
 import duckdb
-import pyarrow as pa
 
-from warehouse.connection import first_line
-from warehouse.journal import JournalTransaction, in_utc, schema_of
+from warehouse.connection import first_line, run
+from warehouse.journal import JournalTransaction, in_utc, rows_of
 from warehouse.records import BadInput, StepcastError
 
 KEYS: Mapping[str, str] = MappingProxyType(
@@ -47,18 +46,18 @@ def append(entry: JournalTransaction, table: str, rows: Sequence[Mapping[str, ob
     """
     if not rows:
         return
-    schema = schema_of(entry.connection, table)
-    given = pa.schema([field for field in schema if field.name not in _MADE])
     sequence, sha256 = head(entry.connection)
     made: list[dict[str, object]] = []
-    for row in pa.Table.from_pylist([dict(row) for row in rows], given).to_pylist():
+    for typed in rows_of(entry.connection, table, rows):
+        row = {name: value for name, value in typed.items() if name not in _MADE}
         sequence, sha256 = sequence + 1, _digest(sha256, table, row)
         made.append(row | {"sequence": sequence, "sha256": sha256})
     try:
-        entry.insert(table, pa.Table.from_pylist(made, schema))
+        entry.insert(table, made)
     except (duckdb.IntegrityError, duckdb.DataError) as error:
         raise BadInput(f"refused by {table}: {first_line(error)}") from error
-    entry.connection.execute("UPDATE meta.chain SET sequence = ?, sha256 = ?", [sequence, sha256])
+    newest: dict[str, str | float] = {"sequence": sequence, "sha256": sha256}
+    run(entry.connection, "UPDATE meta.chain SET sequence = $sequence, sha256 = $sha256", newest)
 
 
 def canonical(content: Mapping[str, object]) -> str:

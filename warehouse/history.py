@@ -3,7 +3,7 @@
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -85,6 +85,13 @@ class ServedHistory(PublishedHistory):
         """Return the rows of some tables that predictors may see."""
         key = tuple(tables), None if run_ids is None else tuple(run_ids)
         return self._once(key, partial(super().visible_tables, tables, run_ids))
+
+    def visible_row_counts(
+        self, tables: Sequence[str], run_ids: Sequence[str]
+    ) -> Mapping[str, int]:
+        """Return how many rows these have of each run."""
+        key = "counts", *tables, tuple(run_ids)
+        return self._once(key, partial(super().visible_row_counts, tables, run_ids))
 
     def has_runs_on(self, backend: Backend) -> bool:
         """Tell whether anything ran on a backend."""

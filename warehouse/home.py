@@ -2,9 +2,7 @@
 
 import os
 import subprocess
-import tomllib
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 
 MAIN = "warehouse.duckdb"
@@ -52,7 +50,7 @@ _path = cache(Path)
 def code_version() -> str:
     """Return what git calls this checkout, or the version of the installed package."""
     if not is_checkout():  # a repository around it would be the user's own
-        return metadata.version("stepcast")
+        return version()
     try:
         described = subprocess.run(
             ["git", "describe", "--tags", "--always", "--dirty"],
@@ -63,12 +61,16 @@ def code_version() -> str:
             timeout=10,
         )
     except (OSError, subprocess.SubprocessError):
-        return metadata.version("stepcast")
+        return version()
     return described.stdout.strip()
 
 
 def version() -> str:
     """Return the version of the project: of the checkout, or of the installed package."""
+    # Help, which needs no version, would take a fifth longer.
+    import tomllib
+    from importlib import metadata
+
     if not is_checkout():
         return metadata.version("stepcast")
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]

@@ -4,10 +4,10 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 
 import duckdb
-import pyarrow as pa
 from pydantic import AwareDatetime, JsonValue
 
 from warehouse import chain, journal
+from warehouse.connection import run
 from warehouse.journal import JournalTransaction
 from warehouse.records import (
     Backend,
@@ -74,10 +74,9 @@ def record_fit(connection: duckdb.DuckDBPyConnection, fit: FitRecord) -> None:
     Raises:
         BadInput: it names runs that predictors may not see.
     """
-    hidden = connection.execute(
-        "SELECT run_id FROM unnest(?::VARCHAR[]) AS t(run_id) ANTI JOIN visible.run USING (run_id)",
-        [list(fit.run_ids)],
-    ).fetchall()
+    named = "unnest($run_ids::VARCHAR[]) AS t(run_id)"
+    unseen = f"SELECT run_id FROM {named} ANTI JOIN visible.run USING (run_id)"
+    hidden = run(connection, unseen, {"run_ids": fit.run_ids}).fetchall()
     if hidden:
         names = ", ".join(run_id for (run_id,) in hidden)
         raise BadInput(f"fit of {fit.system} names runs that are not loaded ok profiles: {names}")
@@ -146,12 +145,11 @@ def record_prices(connection: duckdb.DuckDBPyConnection, prices: Sequence[Price]
     if not prices:
         raise BadInput("a price snapshot needs a price; found none")
     key = price_snapshot(prices)
-    known = "SELECT 1 FROM pred.price_snapshot WHERE price_snapshot = ?"
-    if connection.execute(known, [key]).fetchone() is None:
-        schema = journal.schema_of(connection, "pred.price_snapshot")
+    known = "SELECT 1 FROM pred.price_snapshot WHERE price_snapshot = $key"
+    if run(connection, known, {"key": key}).fetchone() is None:
         rows = [price.model_dump() | {"price_snapshot": key} for price in dict.fromkeys(prices)]
         with journal.entry(connection) as entry:
-            entry.insert("pred.price_snapshot", pa.Table.from_pylist(rows, schema))
+            entry.insert("pred.price_snapshot", rows)
     return key
 
 
@@ -159,10 +157,10 @@ def record_scenarios(connection: duckdb.DuckDBPyConnection, scenarios: Sequence[
     """Keep what scenarios are, each once: nobody may ever measure what was merely asked about."""
     if not scenarios:
         return
-    known = connection.execute(
-        "SELECT scenario_id FROM pred.asked_scenario WHERE scenario_id IN (SELECT unnest(?))",
-        [[scenario.scenario_id for scenario in scenarios]],
-    ).fetchall()
+    named = "scenario_id IN (SELECT unnest($ids::VARCHAR[]))"
+    ids = {"ids": [scenario.scenario_id for scenario in scenarios]}
+    asked = f"SELECT scenario_id FROM pred.asked_scenario WHERE {named}"
+    known = run(connection, asked, ids).fetchall()
     seen = {scenario_id for (scenario_id,) in known}
     new = {
         scenario.scenario_id: scenario for scenario in scenarios if scenario.scenario_id not in seen
@@ -172,7 +170,7 @@ def record_scenarios(connection: duckdb.DuckDBPyConnection, scenarios: Sequence[
         for key, scenario in new.items()
     ]
     with journal.entry(connection) as entry:
-        entry.insert("pred.asked_scenario", pa.Table.from_pylist(rows))
+        entry.insert("pred.asked_scenario", rows)
 
 
 def verify(connection: duckdb.DuckDBPyConnection) -> str | None:
@@ -207,9 +205,10 @@ def _append_new(entry: JournalTransaction, table: str, rows: Sequence[Mapping[st
     Of fits and predictions, note which other code had made first.
     """
     key = chain.KEYS[table]
-    known = entry.connection.execute(
-        f"SELECT {key}, code_version FROM {table} WHERE {key} IN (SELECT unnest(?::VARCHAR[]))",
-        [[row[key] for row in rows]],
+    known = run(
+        entry.connection,
+        f"SELECT {key}, code_version FROM {table} WHERE {key} IN (SELECT unnest($keys::VARCHAR[]))",
+        {"keys": [str(row[key]) for row in rows]},
     ).fetchall()
     first = dict(known)
     new: dict[object, Mapping[str, object]] = {}
@@ -228,15 +227,16 @@ def _note_remade(entry: JournalTransaction, remade: Collection[tuple[object, obj
     """Note rows, and which other code than the first made them again."""
     if not remade:
         return
-    known = entry.connection.execute(
-        "SELECT key, code_version FROM meta.remade WHERE key IN (SELECT unnest(?::VARCHAR[]))",
-        [[key for key, _ in remade]],
+    known = run(
+        entry.connection,
+        "SELECT key, code_version FROM meta.remade WHERE key IN (SELECT unnest($keys::VARCHAR[]))",
+        {"keys": [str(key) for key, _ in remade]},
     ).fetchall()
     rows = [
         {"key": key, "code_version": version}
         for key, version in sorted(set(remade) - set(known), key=str)
     ]
-    entry.insert("meta.remade", pa.Table.from_pylist(rows))
+    entry.insert("meta.remade", rows)
 
 
 def _row(record: Record, *in_json: str) -> dict[str, object]:
@@ -252,10 +252,9 @@ def _check_recorded(
     connection: duckdb.DuckDBPyConnection, table: str, key: str, ids: Sequence[str]
 ) -> None:
     """Refuse ids that a table does not have."""
-    unknown = connection.execute(
-        f"SELECT {key} FROM unnest(?::VARCHAR[]) AS named({key}) ANTI JOIN {table} USING ({key})",
-        [sorted(set(ids))],
-    ).fetchone()
+    named = f"unnest($ids::VARCHAR[]) AS named({key})"
+    absent = f"SELECT {key} FROM {named} ANTI JOIN {table} USING ({key})"
+    unknown = run(connection, absent, {"ids": sorted(set(ids))}).fetchone()
     if unknown:
         what = key.removesuffix("_id").replace("_", " ")
         raise BadInput(f"this names {what} {unknown[0]}, which is not recorded; record it first")

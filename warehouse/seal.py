@@ -123,7 +123,7 @@ def load(connection: duckdb.DuckDBPyConnection, folder: Path) -> int:
     except BadInput as error:
         raise BadInput(f"{folder}: {error}") from error
     before = _count(connection)
-    schema = journal.schema_of(connection, "pred.sealed")
+    schema = connection.execute("SELECT * FROM pred.sealed LIMIT 0").to_arrow_table().schema
     with journal.entry(connection) as entry:
         for path in sorted(folder.glob("*.parquet")):
             for rows in _batches(path, schema):
@@ -131,8 +131,8 @@ def load(connection: duckdb.DuckDBPyConnection, folder: Path) -> int:
                 try:
                     new = connection.execute(
                         "FROM published ANTI JOIN pred.sealed USING (prediction_id)"
-                    ).to_arrow_table()
-                    entry.insert("pred.sealed", new)
+                    ).pl()
+                    entry.insert("pred.sealed", new.to_dicts())
                 except duckdb.Error as error:
                     if is_damage(error):
                         raise

@@ -6,7 +6,6 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from warehouse import limits
@@ -169,6 +168,8 @@ def check_rows(name: str, rows: pa.Table, where: str, first: int = 1) -> None:
     Raises:
         BadInput: a price is not above 0, or one of `_LEAST` is less; the message names the row.
     """
+    import pyarrow.compute as pc  # makes 300 functions, for loads alone
+
     for column in set(rows.column_names) & _LEAST.keys():
         enough = pc.greater_equal(rows[column], _LEAST[column])
         check_values(rows, column, enough, f"at least {_LEAST[column]:g}", where, first)
@@ -192,6 +193,8 @@ def check_values(
     Raises:
         BadInput: there is one; the message names the first.
     """
+    import pyarrow.compute as pc
+
     if (place := pc.index(pc.fill_null(is_right, True), False).as_py()) >= 0:
         found = rows[column][place].as_py()
         about = next((f" ({rows[key][place]})" for key in _NAMES if key in rows.column_names), "")
@@ -266,6 +269,8 @@ def stream_as(
     Raises:
         BadInput: as `stream`; or it is a symbolic link or no file.
     """
+    import pyarrow.compute as pc
+
     try:
         check_file(file.name, file.lstat().st_mode)
         source = pa.OSFile(str(file))
@@ -379,6 +384,8 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def _text_bytes(column: pa.DictionaryArray) -> int:
+    import pyarrow.compute as pc
+
     lengths = pc.binary_length(column.dictionary)
     return int(pc.sum(pc.take(lengths, column.indices)).as_py() or 0)
 

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
-import pyarrow as pa
 
 from warehouse import chain, journal
 from warehouse.connection import connect, literal, presence, transaction
@@ -289,32 +288,15 @@ def _replay(connection: duckdb.DuckDBPyConnection, folder: Path, known: Position
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, table: str, columns: Columns) -> None:
-    rows = pa.Table.from_pydict(dict(columns), _read_from_json(connection, table, columns))
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     if table == "meta.loaded":
-        rows = rows.set_column(
-            rows.schema.get_field_index("signature"),
-            "signature",
-            pa.repeat(pa.scalar(NOT_LOADED), len(rows)),
-        )
+        rows = [row | {"signature": NOT_LOADED} for row in rows]
     elif table == "meta.reloaded":
         connection.executemany(
             "UPDATE meta.loaded SET signature = ?, loaded_at = ? WHERE run_id = ?",
-            [[NOT_LOADED, row["loaded_at"], row["run_id"]] for row in rows.to_pylist()],
+            [[NOT_LOADED, row["loaded_at"], row["run_id"]] for row in rows],
         )
     journal.insert(connection, table, rows)
-
-
-def _read_from_json(
-    connection: duckdb.DuckDBPyConnection, table: str, columns: Columns
-) -> pa.Schema:
-    """Return the types of columns as JSON has them: times are texts, which DuckDB reads."""
-    fields = [field for field in journal.schema_of(connection, table) if field.name in columns]
-    return pa.schema(
-        [
-            pa.field(field.name, pa.string()) if pa.types.is_timestamp(field.type) else field
-            for field in fields
-        ]
-    )
 
 
 def _move_head(connection: duckdb.DuckDBPyConnection, entry: LoggedEntry) -> None:

@@ -13,7 +13,6 @@ import polars as pl
 import pyarrow as pa
 
 from warehouse import kept_answers, ledger, limits, loader
-from warehouse import seal as sealed_forecasts
 from warehouse.connection import (
     connect,
     first_line,
@@ -105,6 +104,21 @@ class Warehouse:
                 for table in tables
             }
 
+    def visible_row_counts(
+        self, tables: Sequence[str], run_ids: Sequence[str]
+    ) -> Mapping[str, int]:
+        """Return how many rows `visible_tables` has of each run."""
+        of_each = " UNION ALL ".join(
+            f'SELECT run_id FROM visible."{table}" SEMI JOIN wanted USING (run_id)'
+            for table in tables
+        )
+        counted = (
+            "WITH wanted AS (SELECT unnest($run_ids::VARCHAR[]) AS run_id) "
+            f"SELECT run_id, count(*) FROM ({of_each}) GROUP BY run_id"
+        )
+        with self._open() as connection:
+            return dict(run(connection, counted, {"run_ids": list(run_ids)}).fetchall())
+
     def has_runs_on(self, backend: Backend) -> bool:
         """Tell whether anything ran on a backend: nothing was judged where nothing did."""
         with self._open() as connection:
@@ -144,11 +158,18 @@ class Warehouse:
         with self._changing() as connection:
             return ledger.record_prices(connection, prices)
 
-    def record_recommendation(self, recommendation: Recommendation) -> str:
-        """Append a recommendation to the ledger, unless it is there, and return its id."""
+    def record_recommendation(
+        self, recommendation: Recommendation, prices: Sequence[Price] = ()
+    ) -> str:
+        """Append a recommendation to the ledger, unless it is there, and return its id.
+
+        Its prices are written before, unless they are there already.
+        """
         if not self._records:
             return ledger.recommendation_id(recommendation)
         with self._changing() as connection:
+            if prices:
+                ledger.record_prices(connection, prices)
             return ledger.record_recommendation(connection, recommendation)
 
     def seal(
@@ -160,11 +181,15 @@ class Warehouse:
         sealed_at: datetime,
     ) -> tuple[Path, int]:
         """Write the forecasts of a round to a file; see `warehouse.seal.seal`."""
+        from warehouse import seal as sealed_forecasts
+
         with self._open() as connection:
             return sealed_forecasts.seal(connection, study, repeat, subjects, folder, sealed_at)
 
     def load_sealed(self, folder: Path) -> int:
         """Load sealed forecasts that are not there yet and return how many are new."""
+        from warehouse import seal as sealed_forecasts
+
         with self._changing() as connection:
             return sealed_forecasts.load(connection, folder)
 

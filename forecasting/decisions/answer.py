@@ -49,6 +49,7 @@ from profilers.probe import RequestedScenarios
 from profilers.probes import measuring_probe
 from studies.planned_runs import expected_s, group_by_start
 from warehouse.home import code_version
+from warehouse.ledger import price_snapshot
 from warehouse.records import Backend, BadInput, Recommendation, Scenario
 from warehouse.warehouse import Warehouse
 
@@ -312,7 +313,7 @@ def answer(
         | {"capacity": dict(capacity), "market": market, "as_of": when.isoformat()},
         choice=None if decision.choice is None else _written(decision.choice),
         alternatives=tuple(_written(alternative) for alternative in decision.alternatives),
-        price_snapshot=warehouse.record_prices(prices.prices),
+        price_snapshot=price_snapshot(prices.prices),
         fit_ids=tuple(sorted({forecast.fit.fit_id for forecast in answer.forecasts})),
         code_version=code_version(),
         made_at=datetime.now(UTC),
@@ -326,7 +327,7 @@ def answer(
         measurements=measurements(chosen, question.objective, scenarios),
         offered=prices,
         coverage=_coverage(answer, everything, chosen),
-        recommendation_id=warehouse.record_recommendation(record),
+        recommendation_id=warehouse.record_recommendation(record, prices.prices),
         left_out=None if catalogue is None else catalogue.left_out,
     )
 
@@ -336,7 +337,10 @@ def _coverage(
 ) -> Coverage:
     scenarios = {forecast.scenario.scenario_id for forecast in answer.forecasts}
     scenarios |= {refusal.scenario.scenario_id for refusal in answer.refused if not refusal.foreign}
-    by_fit = {forecast.system.name for forecast in answer.forecasts if errors_of_fit(forecast)}
+    by_fit: set[str] = set()
+    for forecast in answer.forecasts:
+        if forecast.system.name not in by_fit and errors_of_fit(forecast):
+            by_fit.add(forecast.system.name)
     return Coverage(
         asked=len(scenarios),
         forecast=len({candidate.scenario_id for _, candidate in everything}),

@@ -167,9 +167,12 @@ class Candidate:
         if self.ratios is None:
             return self.outcome
         above, times = self.ratios.probability_above, self._times_s
-        place = bisect_left(
-            times, True, key=lambda time_s: self._chance(above, time_s) <= level + _ROUNDING
-        )
+
+        def is_enough(time_s: float) -> bool:
+            # These times are met by past ratios themselves: rounding must not put them beyond.
+            return self._chance(above, time_s * (1 + _ROUNDING)) <= level + _ROUNDING
+
+        place = bisect_left(times, True, key=is_enough)
         return self._outcome_of(times[place] if place < len(times) else inf)
 
     def spans(self, level: float) -> tuple[Span, Span]:
@@ -178,9 +181,11 @@ class Candidate:
         high = self.worst(level)
         if self.ratios is not None:
             below, times = self.ratios.probability_below, self._times_s
-            place = bisect_left(
-                times, True, key=lambda time_s: self._chance(below, time_s) > level + _ROUNDING
-            )
+
+            def is_too_long(time_s: float) -> bool:
+                return self._chance(below, time_s * (1 - _ROUNDING)) > level + _ROUNDING
+
+            place = bisect_left(times, True, key=is_too_long)
             low = None if place == 0 else self._outcome_of(times[place - 1])
         time_s, cost_usd = (
             Span(

@@ -12,13 +12,12 @@ Gaussian Processes for Machine Learning, equations 2.25 and 2.26.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
 import polars as pl
-import scipy
 
 from models.gpu_step.columns import Vector
 
@@ -104,25 +103,32 @@ class Topology:
 class _Left:
     """What the closed form leaves of operations within a node, or across nodes.
 
-    These are logarithms of measured over closed form.
+    That is logarithms of measured over closed form; `weights` are what `timed` ones tell of others.
     """
 
     timed: pl.DataFrame
-    left: Vector
+    weights: Vector
     is_across: bool
+
+    @classmethod
+    def fitted(cls, timed: pl.DataFrame, closed_s: Vector, *, is_across: bool) -> Self:
+        """Return what `TIMED` operations tell, of which the closed form says so many seconds."""
+        left = np.log(timed["seconds"].to_numpy() / closed_s)
+        unweighted = cls(timed.select(*_ASKED), np.zeros(len(left)), is_across)
+        weights: Vector = np.linalg.solve(unweighted._known, left).astype(np.float64)
+        return replace(unweighted, weights=weights)
 
     def of(self, asked: Operations, deviations: float = 0.0) -> Vector:
         """Return what is left of others, so many standard deviations above its mean."""
         differs = self._differs(asked)
         prior = 5 * _ALIKE[self.is_across] + _BOTH + 2 * differs**2
-        if not len(self.left):
+        if not len(self.timed):
             return deviations * np.sqrt(prior)
         shared = self._covariance(asked, self._operations)
-        lower, weights = self._solved
-        mean: Vector = shared @ weights
+        mean: Vector = shared @ self.weights
         if not deviations:
             return mean
-        known = scipy.linalg.solve_triangular(lower, shared.T, lower=True)
+        known = self._whitening @ shared.T
         unknown: Vector = np.sqrt(np.maximum(prior - (known**2).sum(axis=0), 0.0))
         return mean + deviations * unknown
 
@@ -131,12 +137,16 @@ class _Left:
         return _columns(self.timed)
 
     @cached_property
-    def _solved(self) -> tuple[Vector, Vector]:
+    def _known(self) -> Vector:
+        """The covariance of what was timed."""
         both = self._operations
-        covariance = self._covariance(both, both) + _NOISE * np.eye(len(self.left))
-        lower = np.linalg.cholesky(covariance).astype(np.float64)
-        weights: Vector = scipy.linalg.cho_solve((lower, True), self.left)
-        return lower, weights
+        return self._covariance(both, both) + _NOISE * np.eye(len(self.timed))
+
+    @cached_property
+    def _whitening(self) -> Vector:
+        """The inverse of its root: scipy, which solves triangles, takes longer to import."""
+        inverse: Vector = np.linalg.inv(np.linalg.cholesky(self._known))
+        return inverse
 
     def _differs(self, operations: Operations) -> Vector:
         """Return how far clusters differ in operations of such sizes."""
@@ -181,6 +191,7 @@ class Collectives:
     across: _Left
     deviations: float = 0.0
     _asked: dict[tuple[Any, ...], Vector] = field(default_factory=dict, init=False, compare=False)
+    _alone: dict[tuple[Any, ...], Vector] = field(default_factory=dict, init=False, compare=False)
 
     def seconds(self, collective: Collective, sizes_bytes: Vector, topology: Topology) -> Vector:
         """Return seconds of operations, each of the bytes of its whole buffer.
@@ -194,18 +205,23 @@ class Collectives:
         if key not in self._asked:
             if len(self._asked) >= _KEPT:
                 self._asked.clear()
+                self._alone.clear()
             distinct, place = np.unique(sizes_bytes, return_inverse=True)
             self._asked[key] = self._seconds(collective, distinct, topology)[place]
         return self._asked[key]
 
     def _seconds(self, collective: Collective, sizes_bytes: Vector, topology: Topology) -> Vector:
         alike = vars(topology) | {"collective": collective, "source": topology.source}
-        asked = {name: np.full(len(sizes_bytes), value) for name, value in alike.items()}
+        asked = {name: np.array([value]) for name, value in alike.items()}
         asked["size_bytes"] = sizes_bytes
         if topology.nodes == 1:
             closed_s, left = _ring_s(asked), self.within.of(asked, self.deviations)
         else:
-            closed_s = _across_s(asked, self.within)
+            # However many nodes there are, each takes as long by itself.
+            key = collective, sizes_bytes.tobytes(), replace(topology, nodes=1, network_bps=0.0)
+            if key not in self._alone:
+                self._alone[key] = _alone_s(asked, self.within)
+            closed_s = _across_s(asked, self._alone[key])
             left = self.across.of(asked, self.deviations)
         seconds: Vector = closed_s * np.exp(left)
         return seconds
@@ -213,7 +229,7 @@ class Collectives:
     def fields(self) -> dict[str, Any]:
         """Return the fit for JSON."""
         return {
-            name: {"timed": part.timed.to_dict(as_series=False), "left": part.left.tolist()}
+            name: {"timed": part.timed.to_dict(as_series=False), "weights": part.weights.tolist()}
             for name, part in (("within", self.within), ("across", self.across))
         }
 
@@ -223,7 +239,7 @@ class Collectives:
         within, across = (
             _Left(
                 pl.DataFrame(fields[name]["timed"], _ASKED),
-                np.array(fields[name]["left"], float),
+                np.array(fields[name]["weights"], float),
                 name == "across",
             )
             for name in ("within", "across")
@@ -235,9 +251,10 @@ def fit(rows: pl.DataFrame) -> Collectives:
     """Return what `TIMED` operations tell; `size_bytes` are those of the whole buffer."""
     is_across = pl.col("nodes") > 1
     inside, outside = rows.filter(~is_across), rows.filter(is_across)
-    within = _left(inside, _ring_s(_columns(inside)), is_across=False)
-    across_s = _across_s(_columns(outside), within)
-    return Collectives(within, _left(outside, across_s, is_across=True))
+    within = _Left.fitted(inside, _ring_s(_columns(inside)), is_across=False)
+    across = _columns(outside)
+    across_s = _across_s(across, _alone_s(across, within))
+    return Collectives(within, _Left.fitted(outside, across_s, is_across=True))
 
 
 def _columns(operations: pl.DataFrame) -> Operations:
@@ -246,11 +263,6 @@ def _columns(operations: pl.DataFrame) -> Operations:
         column.name: column.to_numpy().astype(str if column.dtype == pl.String else float)
         for column in operations.select(*_ASKED, source=source)
     }
-
-
-def _left(timed: pl.DataFrame, closed_s: Vector, is_across: bool) -> _Left:
-    left = np.log(timed["seconds"].to_numpy() / closed_s)
-    return _Left(timed.select(*_ASKED), left, is_across)
 
 
 def _ring_s(operations: Operations) -> Vector:
@@ -262,13 +274,20 @@ def _ring_s(operations: Operations) -> Vector:
     return seconds
 
 
-def _across_s(operations: Operations, within: _Left) -> Vector:
-    """Return the closed form across nodes, where each by itself takes what is forecast of it."""
+def _alone_s(operations: Operations, within: _Left) -> Vector:
+    """Return what is forecast of each node by itself, of operations across nodes."""
+    alone = {**operations, "nodes": np.ones_like(operations["nodes"])}
+    seconds: Vector = np.where(
+        operations["devices"] > 1, _ring_s(alone) * np.exp(within.of(alone)), 0.0
+    )
+    return seconds
+
+
+def _across_s(operations: Operations, within_s: Vector) -> Vector:
+    """Return the closed form across nodes, each of which takes so many seconds by itself."""
     devices, nodes, size_bytes, network_bps = (
         operations[name] for name in ("devices", "nodes", "size_bytes", "network_bps")
     )
-    alone = {**operations, "nodes": np.ones_like(nodes)}
-    within_s = np.where(devices > 1, _ring_s(alone) * np.exp(within.of(alone)), 0.0)
     ring = devices * nodes
     # Of other collectives, GPUs of a node send the network parts of one buffer, not one each.
     buffers = np.where(operations["collective"] == "all_to_all", devices, 1)

@@ -16,7 +16,7 @@ each.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from math import log2
 
@@ -169,7 +169,8 @@ def _hindered_s(forward_s: float, backward_s: float, reductions: Reductions) -> 
     return max(clock, reduced)
 
 
-def buckets(sizes_bytes: Sequence[float]) -> list[tuple[float, float]]:
+@lru_cache(maxsize=64)
+def buckets(sizes_bytes: tuple[float, ...]) -> list[tuple[float, float]]:
     """Return when each bucket is full, as share of backward, and its bytes.
 
     Gradients come in the reverse order of parameters, at even intervals: large matrices of dense

@@ -232,13 +232,7 @@ def together(
     is_divided = layout.is_divided or layout.zero > 0
     # What is computed in half precision is exchanged in it.
     dtype = precision if is_divided and precision in HALF else None
-    sizes_bytes = {
-        each: float(replace(each, dtype=dtype or each.dtype).bytes)
-        for each in (*trace.trained_counts, *trace.frozen_counts)
-    }
-    trained, frozen = (
-        tuple(sizes_bytes[each] for each in held) for held in (trace.parameters, trace.frozen)
-    )
+    trained, frozen = trace.exchanged_bytes(dtype)
     shards = layout.shards if layout.zero == ALL_DIVIDED else layout.replicas
     among = layout.topology_of(shards, links)
     copies = None

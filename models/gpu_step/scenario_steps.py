@@ -7,7 +7,7 @@ several `parallel_steps`, over links and networks as the catalogue of node types
 from collections import OrderedDict, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from models.gpu_step.device import Device, boards, device_of_node
 from models.gpu_step.faults import Fault, without_node
 from models.gpu_step.fusion import compiled
 from models.gpu_step.host_time import HostClasses
-from models.gpu_step.judged_steps import simulated
+from models.gpu_step.judged_steps import kind_of_step, simulated
 from models.gpu_step.layout import Blocks, Layout, blocks_of, divided
 from models.gpu_step.memory import Memory, peak_memory
 from models.gpu_step.operators import HALF
@@ -55,6 +55,11 @@ class TimedWork:
     kept: "TimedWork | None" = None
     eager: "TimedWork | None" = None
     alone: dict[str, AloneStep] = field(default_factory=dict)
+
+    @cached_property
+    def kind(self) -> str:
+        """Which past errors are of steps like it."""
+        return kind_of_step(zip(self.work.works, self.work.calls, strict=True))
 
 
 class StepForecaster:

@@ -33,7 +33,6 @@ from models.gpu_step.judged_steps import (
     fit_hosts,
     judged_elsewhere,
     judged_groups,
-    kind_of_step,
     past_errors,
 )
 from models.gpu_step.measurements import Measurements
@@ -292,6 +291,8 @@ class GpuStepModel:
     def _own_share(self, scenario: Scenario) -> float:
         """Return the share of the GPU's time of operators whose kind is in an own trace on it."""
         timed, device = self.steps.work(scenario), gpu_of(scenario)
+        if device.name not in self._traces:
+            return 0.0
         spent = timed.us[boards().index(device)] * timed.work.calls
         by_kind = zip(map(kind_of, timed.work.works), spent.tolist(), strict=True)
         shares = timed_shares(self._own_kinds, device.name, by_kind)
@@ -299,8 +300,7 @@ class GpuStepModel:
 
     def _past_of(self, scenario: Scenario) -> PastErrors:
         """Return past errors of forecasts like it, of its kind of step where there are some."""
-        work = self.steps.work(scenario).work
-        kind = kind_of_step(zip(work.works, work.calls, strict=True))
+        kind = self.steps.work(scenario).kind
         is_judged = gpu_of(scenario).name in self._past["timed"].devices
         name = "timed" if is_judged and self._rests_on_itself(scenario) else "untimed"
         past = self._past.get(f"{name}, {kind}", self._past[name])
@@ -351,7 +351,8 @@ def fit_model(
 def _is_frozen(step: GpuStep) -> bool:
     """Tell whether many parameters get no gradient; a layer that nothing reads has few."""
     trained, frozen = (
-        sum(each.numbers for each in held) for held in (step.parameters, step.frozen)
+        sum(each.numbers * times for each, times in counts.items())
+        for counts in (step.trained_counts, step.frozen_counts)
     )
     return frozen > _FROZEN * (trained + frozen)
 
@@ -371,6 +372,7 @@ GPU_STEP = System(
         own_clusters.read_clusters(tables),
     ),
     load=lambda text, _: GpuStepModel.from_json(text),
+    loads_alone=True,
     pooled=True,
     prepare=lambda scenarios: prepare(
         [each for each in scenarios if not isinstance(requirements(each), Refusal)]

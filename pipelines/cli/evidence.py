@@ -1,12 +1,14 @@
-"""What to know before a forecast is used: nearest judged cases, foreign steps, what has changed."""
+"""What to know of a forecast: nearest judged cases, foreign steps, what has changed, prices."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from fleet.readings import in_words
 from forecasting.forecast import ForecastAnswer, ScenarioForecast
 from pipelines.cli.answers import label
 from studies.messages import count, name_some
+from warehouse.records import Price
 
 _NAMED = 3
 """How many of the nearest are named; JSON has all."""
@@ -100,3 +102,22 @@ def _change_lines(forecasts: Sequence[ScenarioForecast]) -> Iterator[str]:
             f"forecasts of {', '.join(systems)} rest on profiles from before. `stepcast fleet run "
             f"{change.node_type}` profiles it again."
         )
+
+
+def prices_in_words(prices: Iterable[Price]) -> str:
+    """Return the prices; those of one market, place, source and date stand together."""
+    alike: dict[str, list[str]] = {}
+    for price in prices:
+        market, place = price.market.replace("_", " "), price.zone or price.region or "any region"
+        of = alike.setdefault(f"{market} in {place} ({_origin(price)})", [])
+        of.append(f"{price.node_type} ${price.usd_per_hour:g}/h")
+    return "; ".join(f"{', '.join(of)} {where}" for where, of in alike.items())
+
+
+def _origin(price: Price) -> str:
+    """Return the source and the date, or the year where no more is known."""
+    when = price.observed_at
+    if when is None:
+        return price.source
+    only_year = when == datetime(when.year, 1, 1, tzinfo=UTC)
+    return f"{price.source}, {when:{'%Y' if only_year else '%Y-%m-%d'}}"

@@ -10,7 +10,6 @@ from forecasting.scope import ForecastRefusal
 from pipelines.cli import evidence
 from pipelines.cli.answers import epoch_s, label
 from pipelines.cli.device_answer import print_devices
-from pipelines.cli.prices import prices_in_words
 from pipelines.cli.questions import AnsweredForecasts
 from pipelines.cli.tables import DURATION_UNITS, TableColumn, print_rows, print_text, significant
 from pipelines.cli.workload import advice, profile_commands
@@ -52,7 +51,7 @@ def print_answer(
     if prices := dict.fromkeys(
         price for forecast in answer.forecasts for price in forecast.prices or ()
     ):
-        print_text(f"Prices: {prices_in_words(prices)}.")
+        print_text(f"Prices: {evidence.prices_in_words(prices)}.")
     for forecast in answer.forecasts:
         if forecast.value is None:
             name = forecast.system.name

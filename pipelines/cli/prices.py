@@ -1,6 +1,6 @@
 """`stepcast prices …`: what nodes cost, asked of their provider, and as it was known on any day."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -14,7 +14,7 @@ from studies.messages import count
 from warehouse.fields import nearest_names
 from warehouse.home import HISTORY, home
 from warehouse.landing import run_folders
-from warehouse.records import BadInput, Price
+from warehouse.records import BadInput
 from warehouse.warehouse import Warehouse
 
 app = typer.Typer(
@@ -126,25 +126,3 @@ def _no_price(node_type: str, known: Sequence[str]) -> str:
         f"{node_type}` asks AWS, and `stepcast import csv node_prices.csv` takes your own "
         "(docs/prices.md)"
     )
-
-
-# How commands say at which prices something was reckoned, and of when these are.
-
-
-def prices_in_words(prices: Iterable[Price]) -> str:
-    """Return the prices; those of one market, place, source and date stand together."""
-    alike: dict[str, list[str]] = {}
-    for price in prices:
-        market, place = price.market.replace("_", " "), price.zone or price.region or "any region"
-        of = alike.setdefault(f"{market} in {place} ({_origin(price)})", [])
-        of.append(f"{price.node_type} ${price.usd_per_hour:g}/h")
-    return "; ".join(f"{', '.join(of)} {where}" for where, of in alike.items())
-
-
-def _origin(price: Price) -> str:
-    """Return the source and the date, or the year where no more is known."""
-    when = price.observed_at
-    if when is None:
-        return price.source
-    only_year = when == datetime(when.year, 1, 1, tzinfo=UTC)
-    return f"{price.source}, {when:{'%Y' if only_year else '%Y-%m-%d'}}"

@@ -10,7 +10,6 @@ from models.choice.candidates import Candidate
 from models.choice.limits import LIMITS, Limit
 from models.choice.offers import Span
 from pipelines.cli import evidence
-from pipelines.cli.prices import prices_in_words
 from pipelines.cli.tables import TableColumn, print_rows, print_text, significant
 from pipelines.cli.workload import profile_command
 from studies.messages import count, name_some
@@ -261,7 +260,7 @@ def _prices(answer: DecisionAnswer, rows: Rows) -> Iterator[str]:
     shown = {name for _, candidate in rows for name in candidate.node_types}
     priced = [price for price in answer.offered.prices if price.node_type in shown]
     more = len({price.node_type for price in answer.offered.prices} - shown)
-    yield f"Prices: {prices_in_words(priced)}{f'; {more} more in --json' if more else ''}."
+    yield f"Prices: {evidence.prices_in_words(priced)}{f'; {more} more in --json' if more else ''}."
     if answer.is_of_catalogue and "spot" not in answer.offered.markets:
         yield "Spot prices of these: none was observed; `stepcast prices collect` asks AWS."
     reasons: dict[str, list[str]] = {}

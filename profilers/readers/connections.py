@@ -20,7 +20,6 @@ from itertools import takewhile
 from pathlib import Path
 from typing import IO, cast
 
-import dpkt
 import numpy as np
 import polars as pl
 
@@ -281,6 +280,8 @@ def _assemble(
     assembly: CaptureAssembly, captured: Iterable[Packet], types: Collection[str], copy: IO[bytes]
 ) -> None:
     """Take in the packets of a file, keep frames of these types, copy packets without tensors."""
+    import dpkt
+
     writer = dpkt.pcap.Writer(copy, snaplen=2**18)
     assembly.types = types
     for packet in captured:

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NamedTuple
 
-import dpkt
-
 from profilers.readers.contract import open_unpacked
 from warehouse.records import BadInput
 
@@ -14,7 +12,8 @@ _RECORD_BYTES = 2**20
 _END_US = 2**32 * 1_000_000
 """Seconds of a pcap file have 32 bits."""
 _PCAPNG = b"\x0a\x0d\x0d\x0a"
-_TCP = bytes([dpkt.ip.IP_PROTO_TCP])
+_TCP, _SYN = b"\x06", 2
+"""A protocol of IP, and its flag that opens a connection."""
 _IP_TYPES, _VLANS = (b"\x08\x00", b"\x86\xdd"), (b"\x81\x00", b"\x88\xa8")
 # Where the type of what a frame carries stands, if anywhere, and where that begins.
 _LINKS: dict[int, tuple[str, int | None, int]] = {
@@ -67,6 +66,8 @@ def packets(file: Path, seen: PacketCounts | None = None) -> Iterator[Packet]:
     Raises:
         BadInput: it is no pcap file, damaged, or of links whose packets are not known.
     """
+    import dpkt  # all its protocols: longer than a forecast takes
+
     seen = seen or PacketCounts()
     with open_unpacked(file) as stream:
         whole = _WholeRecordReader(stream, file, seen)
@@ -150,7 +151,7 @@ def _packet(time_us: int, raw: bytes, type_at: int | None, ip_at: int) -> Packet
     # Where the device is to cut a segment, the kernel may not have written its length yet.
     end = len(raw) if end in (ip_at, ip_at + 40) else end
     offset = tcp + (raw[tcp + 12] >> 4) * 4
-    length, opens = max(end - offset, 0), bool(raw[tcp + 13] & dpkt.tcp.TH_SYN)
+    length, opens = max(end - offset, 0), bool(raw[tcp + 13] & _SYN)
     source = raw[first : first + size], int.from_bytes(raw[tcp : tcp + 2])
     target = raw[first + size : first + 2 * size], int.from_bytes(raw[tcp + 2 : tcp + 4])
     sequence = int.from_bytes(raw[tcp + 4 : tcp + 8])

@@ -28,7 +28,6 @@ from profilers.probe import (
     Session,
     one_by_one,
 )
-from profilers.readers import run_metadata
 from profilers.scenarios import is_all_reduce
 from profilers.tables import traced_step_table
 from warehouse import limits
@@ -81,6 +80,8 @@ def _measure(session: Session, need: PlannedRun) -> Measured:
 
 def _trace(job: SyncJob, steps: int) -> _Trace:
     """Run steps, read what their operations took, and delete the traces."""
+    from profilers.readers import run_metadata  # loads protobuf
+
     times, files = job.trace(job.nodes[0], steps)
     trace = run_metadata.read(files, [time.start_us for time in times])
     shutil.rmtree(files[0].parent)

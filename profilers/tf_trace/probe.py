@@ -27,7 +27,6 @@ from profilers.probe import (
     one_by_one,
     plan_scenario,
 )
-from profilers.readers import run_metadata
 from profilers.scenarios import is_async
 from profilers.steady.host import Patience
 from profilers.tables import sample_table, traced_step_table
@@ -68,6 +67,8 @@ def _measure(session: Session, need: PlannedRun) -> Measured:
         traced = [time for piece in traces for time in piece.value[0]]
         files = [file for piece in traces for file in piece.value[1]]
         session.say(f"profile {dnn}: read traces")
+        from profilers.readers import run_metadata  # loads protobuf
+
         trace = run_metadata.read(files, [time.start_us for time in traced])
         artefact = session.scratch / "run_metadata.tar.gz"
         with tarfile.open(artefact, "w:gz", compresslevel=4) as archive:

@@ -6,7 +6,7 @@ from shutil import copytree
 import pytest
 
 from forecasting import fits
-from forecasting.fits import mark_foreign_hosts, newest_kept_fit
+from forecasting.fits import newest_kept_fit
 from forecasting.forecast import ForecastAnswer, predict_curves
 from forecasting.forecast_history import write_forecasts
 from forecasting.inputs import systems_named, systems_of
@@ -156,15 +156,11 @@ def test_a_fit_about_one_host_is_not_loaded_for_the_other(
     warehouse = Warehouse(home)
     (now,) = asked(home).forecasts
     write_forecasts([now], asked(home).chosen_host, warehouse)
-    run_ids = [run.run_id for run in now.fit.runs]
-    tables = warehouse.visible_tables(now.system.tables, run_ids)
-    of_both = mark_foreign_hosts(tables, here)
-    kept = newest_kept_fit(now.system, run_ids, of_both, warehouse)
+    fit, known = now.fit, warehouse.query("fits")
+    kept = newest_kept_fit(fit.group, fit.row_count, here, known)
     assert kept is not None
-    assert kept["fit_id"] == now.fit.fit_id
-    assert (
-        newest_kept_fit(now.system, run_ids, mark_foreign_hosts(tables, THERE), warehouse) is None
-    )
+    assert kept["fit_id"] == fit.fit_id
+    assert newest_kept_fit(fit.group, fit.row_count, THERE, known) is None
 
 
 def test_inventories_of_all_nodes_with_steps_count_on_one_host_too(home: Path) -> None:

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
-import polars as pl
 import pytest
 
 from forecasting import fits
@@ -47,23 +46,20 @@ def round_(landed_once: Callable[[str], tuple[Round, Path]]) -> Round:
     return landed_once(STUDY)[0]
 
 
-def kept(
-    round_: Round, warehouse: Warehouse, patch: pytest.MonkeyPatch
-) -> tuple[Fit, dict[str, pl.DataFrame]]:
-    """Fit the first curve by a version of the code, keep that, and return it with its rows."""
+def kept(round_: Round, warehouse: Warehouse, patch: pytest.MonkeyPatch) -> Fit:
+    """Fit the first curve by a version of the code, keep that, and return it."""
     patch.setattr(fits, "_at_hand", {})
     patch.setattr(fits, "code_version", lambda: MADE_BY)
     first, *_ = round_.study.curves
     of_first = replace(round_, study=round_.study.with_curves([first]))
-    fit = fit_round(ASYNC_SGD, of_first, warehouse, Progress())[first]
-    return fit, warehouse.visible_tables(ASYNC_SGD.tables, list(fit.group.run_ids))
+    return fit_round(ASYNC_SGD, of_first, warehouse, Progress())[first]
 
 
 @pytest.mark.parametrize("version", [MADE_BY, "v2-4-g0123456", f"{MADE_BY}-dirty"])
 def test_a_fit_that_is_kept_is_loaded_whatever_else_changed_in_the_code(
     round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
-    fit, _ = kept(round_, warehouse, monkeypatch)
+    fit = kept(round_, warehouse, monkeypatch)
     monkeypatch.setattr(fits, "code_version", lambda: version)
     first, *_ = round_.study.curves
     of_first = replace(round_, study=round_.study.with_curves([first]))
@@ -88,18 +84,19 @@ def test_a_fit_that_is_kept_is_loaded_whatever_else_changed_in_the_code(
 def test_fits_of_other_systems_are_not_loaded(
     round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, system: System
 ) -> None:
-    fit, tables = kept(round_, warehouse, monkeypatch)
-    assert newest_kept_fit(system, fit.group.run_ids, tables, warehouse) is None
+    fit = kept(round_, warehouse, monkeypatch)
+    group, known = replace(fit.group, system=system), warehouse.query("fits")
+    assert newest_kept_fit(group, fit.row_count, round_.host_id, known) is None
 
 
 def test_fits_to_other_rows_or_by_other_code_are_not_loaded(
     round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fit, tables = kept(round_, warehouse, monkeypatch)
-    run_ids = fit.group.run_ids
-    assert newest_kept_fit(LOADED, run_ids, tables, warehouse) is not None
-    assert newest_kept_fit(LOADED, run_ids[:-1], tables, warehouse) is None
-    fewer = {**tables, "link": tables["link"].head(1)}
-    assert newest_kept_fit(LOADED, run_ids, fewer, warehouse) is None
+    fit = kept(round_, warehouse, monkeypatch)
+    group, known = replace(fit.group, system=LOADED), warehouse.query("fits")
+    assert newest_kept_fit(group, fit.row_count, round_.host_id, known) is not None
+    fewer = replace(group, runs=group.runs[:-1])
+    assert newest_kept_fit(fewer, fit.row_count, round_.host_id, known) is None
+    assert newest_kept_fit(group, fit.row_count - 1, round_.host_id, known) is None
     monkeypatch.setattr(fits, "code_digest", lambda: "code:other")
-    assert newest_kept_fit(LOADED, run_ids, tables, warehouse) is None
+    assert newest_kept_fit(group, fit.row_count, round_.host_id, known) is None

@@ -1,5 +1,6 @@
 import gzip
 import json
+import os
 import resource
 import secrets
 import signal
@@ -98,6 +99,16 @@ def test_the_primitives_that_were_asked_for_last_are_kept(traced: list[list[str]
     assert traced[3:] == [["small_cnn:56", "small_cnn:64"]]
     primitive_graphs(many)
     assert traced[4:] == [["small_cnn:32"]]
+
+
+def test_many_graphs_are_divided_among_a_child_a_core(
+    traced: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    many = [("small_cnn", image_size) for image_size in range(32, 32 + 2 * 11, 2)]
+    assert primitive_graphs(many) == {key: made_up(*key) for key in many}
+    words = [f"small_cnn:{image_size}" for _, image_size in many]
+    assert sorted(traced) == [words[:6], words[6:]]
 
 
 def test_primitives_of_users_models_stay(

@@ -137,7 +137,7 @@ def with_columns(**columns: object) -> Callable[[pl.DataFrame], pl.DataFrame]:
     ("spoil", "expected"),
     [
         (long_words, r"texts of more than 256 MiB in 122,880 rows"),
-        (with_columns(run_ids=pl.lit(["p1"] * 600)), r"lists of more than 1,000 values in a row"),
+        (with_columns(run_ids=pl.lit(["p1"] * 6_000)), r"lists of more than 10,000 values in a r"),
         (lambda rows: pl.concat([rows[:1]] * 10_001), r"10,001 rows, more than 10,000"),
         (
             with_columns(value=pl.lit(float("nan"))),
@@ -155,7 +155,7 @@ def test_what_is_no_forecast_is_refused_before_it_takes_memory(
     expected: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(limits, "EVENTS", 1_000)
+    monkeypatch.setattr(limits, "EVENTS", 10_000)
     monkeypatch.setattr(limits, "SEALED_ROWS", 10_000)
     path, _ = seal(forecast, tmp_path)
     rows = pl.read_parquet(path).with_columns(low=pl.lit(None, pl.Float64))

@@ -211,6 +211,22 @@ def test_an_interval_contains_what_launching_varies_by() -> None:
     assert long.worst(0.1).time_s == pytest.approx(alone.worst(0.1).time_s, rel=0.01)
 
 
+def test_rounding_moves_no_end_of_an_interval() -> None:
+    """Ends are past times themselves, so the last bit of one decides what is beyond it."""
+    random = Random(3)
+    for _ in range(50):
+        sigma, train_s = random.uniform(0.05, 0.6), random.uniform(50.0, 50_000.0)
+        ends = {
+            (round(time_s.low or 0.0, 6), round(time_s.high or 0.0, 6))
+            for change in (0.0, 1e-15, -1e-15, 1e-14, -1e-14)
+            for ratios in [normal_ratios(sigma * (1 + change), "law")]
+            for time_s, _ in [
+                candidate("one", train_s, 1.0, ratios=ratios, expected=LAUNCHED).spans(0.1)
+            ]
+        }
+        assert len(ends) == 1
+
+
 def test_who_is_faster_by_less_than_launching_varies_by_is_no_faster() -> None:
     """256 GPUs for 2.8 minutes, 32 for 4.5 and 8 for ten: launching alone takes 1.2 to 5."""
     many, some, few = (
