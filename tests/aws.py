@@ -17,12 +17,15 @@ from typing import Any
 from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
 
+import botocore.session
 import pytest
 from botocore.model import OperationModel, Shape
 from botocore.parsers import create_parser
 from botocore.session import Session
 from botocore.validate import ParamValidator
 
+# botocore's description of EC2 takes a second to read: all sessions of a process share it.
+botocore.session.create_loader = cache(botocore.session.create_loader)
 REGIONS = ("us-east-1", "eu-west-1")
 DAY = datetime(2026, 11, 25, 5, tzinfo=UTC)
 """When the spot prices of `Aws` begin."""

@@ -7,7 +7,6 @@ where boto3 looks for them.
 import difflib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 from typing import Annotated, Any, TypeVar
 
 from botocore import exceptions
@@ -85,12 +84,6 @@ def check_region(region: str) -> None:
         )
 
 
-@cache
-def _models() -> Any:
-    """Return what reads botocore's descriptions of services, of which EC2's takes a second."""
-    return Session().get_component("data_loader")
-
-
 def own_region() -> str | None:
     """Return the region that AWS_DEFAULT_REGION or the profile names; None: neither does."""
     with explain_errors("AWS"):
@@ -112,9 +105,7 @@ def client(service: str, region: str, attempts: int | None = None) -> Any:
     with explain_errors(f"AWS {service} in {region}"):
         retries = {"mode": "standard", "total_max_attempts": attempts or ATTEMPTS}
         config = Config(connect_timeout=10, read_timeout=30, retries=retries)
-        session = Session()
-        session.register_component("data_loader", _models())
-        return session.create_client(service, region_name=region, config=config)
+        return Session().create_client(service, region_name=region, config=config)
 
 
 def list_pages(client: Any, operation: str, part: str, request: Mapping[str, Any]) -> Iterator[Any]:
