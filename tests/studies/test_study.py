@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from networks.gpu_steps import StepKey, gpu_steps
-from networks.own_model import own_model
+from networks.kept_graphs import keep_in
+from networks.own_model import tracing
 from profilers.nodes.torch_network import TrainedNetwork
+from studies.curve import gpu_precisions
 from studies.study import read_study
 from tests.synthetic import DDP as TORCH
 from tests.synthetic import ONLY_PROFILES, STUDY, needs, write_study
@@ -145,17 +147,23 @@ test:
 """
 
 
-def write_config(folder: Path) -> None:
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder that has the config of a small model, beside what was traced of it."""
+    folder = tmp_path_factory.mktemp("texts")
     config = {"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 8, "vocab_size": 50}
     (folder / "tiny").mkdir()
     (folder / "tiny" / "config.json").write_text(json.dumps(config))
+    return folder
 
 
-def test_text_models_are_networks_by_the_names_of_their_steps(tmp_path: Path) -> None:
-    write_config(tmp_path)
-    study = read_study(write_study(tmp_path, TEXT))
-    how = ("", "?checkpointed=1")
-    names = [own_model(f"hf:tiny?sequence_length=7{each}", [2], tmp_path).dnn for each in how]
+def test_text_models_are_networks_by_the_names_of_their_steps(config: Path) -> None:
+    keep_in(config / "graphs")
+    study = read_study(write_study(config, TEXT))
+    how = "hf:tiny?sequence_length=7", "hf:tiny?sequence_length=7?checkpointed=1"
+    asked = [2, 3], config, 60.0, gpu_precisions(study.curves)
+    with tracing(how[0], *asked) as plain, tracing(how[1], *asked) as again:
+        names = [plain().dnn, again().dnn]
     assert [curve.dnn for curve in study.curves] == [name for name in names for _ in range(4)]
     loads = [curve.scenario(1, "loopback").workload for curve in study.curves]
     assert {(load.image_size, load.sequence_length) for load in loads} == {(0, 7)}
@@ -174,7 +182,7 @@ def test_text_models_are_networks_by_the_names_of_their_steps(tmp_path: Path) ->
     ],
 )
 def test_text_models_that_cannot_be_are_told(
-    right: str, wrong: str, expected: str, tmp_path: Path
+    right: str, wrong: str, expected: str, config: Path
 ) -> None:
-    write_config(tmp_path)
-    assert told(tmp_path, TEXT.replace(right, wrong)).startswith(expected)
+    keep_in(config / "graphs")
+    assert told(config, TEXT.replace(right, wrong)).startswith(expected)
