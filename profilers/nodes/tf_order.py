@@ -44,7 +44,8 @@ def enforce(graph_def: Any, target: str, worker: str, order: EnforcedOrder) -> l
     nodes = _needed(by_name, target)
     index = {node.name: i for i, node in enumerate(nodes)}
     inputs = [[index[_operation(name)] for name in node.input] for node in nodes]
-    devices = [_device(node, by_name) for node in nodes]
+    # What uses a variable runs where that is, whatever it says.
+    devices = [str(_variable(node, by_name).device) for node in nodes]
     on_server = ["/job:ps" in device for device in devices]
     # Whether a node, or anything before it, runs on the worker.
     after_worker: list[bool] = []
@@ -53,7 +54,8 @@ def enforce(graph_def: Any, target: str, worker: str, order: EnforcedOrder) -> l
         after_worker.append(not server or any(after_worker[source] for source in sources))
         received.update(() if server else sources)
     chain = transfer_order(order, inputs, [i for i in sorted(received) if not after_worker[i]])
-    smallest = min(chain, key=lambda i: _elements(nodes[i], by_name))
+    shapes = {i: _variable(nodes[i], by_name).attr["shape"].shape for i in chain}
+    smallest = min(chain, key=lambda i: prod(dimension.size for dimension in shapes[i].dim))
     begin = _round_trip(graph_def, nodes[smallest], worker)
     for device in {devices[i] for i in chain}:
         waits_for = begin
@@ -97,21 +99,9 @@ def _needed(by_name: Mapping[str, Any], target: str) -> list[Any]:
 
 
 def _variable(node: Any, by_name: Mapping[str, Any]) -> Any:
-    """Return the variable that a node reads or writes, None if it does neither."""
+    """Return the variable that a node reads or writes; if it does neither, the node itself."""
     sources = (by_name[_operation(name)] for name in node.input)
-    return next((source for source in sources if source.op in _VARIABLES), None)
-
-
-def _device(node: Any, by_name: Mapping[str, Any]) -> str:
-    """Return where a node runs; what uses a variable runs where that is, whatever it says."""
-    variable = _variable(node, by_name)
-    return str(node.device if variable is None else variable.device)
-
-
-def _elements(node: Any, by_name: Mapping[str, Any]) -> int:
-    variable = _variable(node, by_name)
-    assert variable is not None
-    return prod(dimension.size for dimension in variable.attr["shape"].shape.dim)
+    return next((source for source in sources if source.op in _VARIABLES), node)
 
 
 def _operation(name: str) -> str:

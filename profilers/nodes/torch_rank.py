@@ -77,7 +77,10 @@ class Rank:
         ]
         if self._dist.get_rank() in members:
             for group in self.groups:
-                self._check_sum(group, members)
+                total = self._torch.tensor([float(self._dist.get_rank())], device=self.device)
+                self._dist.all_reduce(total, group=group)
+                if total.item() != sum(members):
+                    raise RuntimeError(f"{self._library} sums {members} to {total.item():g}")
         self._say("grouped")
 
     def _groups(self) -> list[Any]:
@@ -143,12 +146,6 @@ class Rank:
             self.settle()
             ends.append(self._now_ns())
         return starts, ends
-
-    def _check_sum(self, group: Any, members: list[int]) -> None:
-        total = self._torch.tensor([float(self._dist.get_rank())], device=self.device)
-        self._dist.all_reduce(total, group=group)
-        if total.item() != sum(members):
-            raise RuntimeError(f"{self._library} sums {members} to {total.item():g}")
 
     def _now_ns(self) -> int:
         return time.monotonic_ns() + self._offset_ns

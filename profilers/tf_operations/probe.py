@@ -8,7 +8,6 @@ megabytes.
 """
 
 import shutil
-from typing import NamedTuple
 
 import polars as pl
 from pydantic import Field
@@ -31,15 +30,10 @@ from profilers.probe import (
 from profilers.scenarios import is_all_reduce
 from profilers.tables import traced_step_table
 from warehouse import limits
-from warehouse.records import Record, Scenario
+from warehouse.records import Record
 
-
-class _Trace(NamedTuple):
-    """Traced steps: their times, table operation, and step, operation and us of each execution."""
-
-    steps: list[StepTime]
-    operation: pl.DataFrame
-    durations: pl.DataFrame
+_Trace = tuple[list[StepTime], pl.DataFrame, pl.DataFrame]
+"""Traced steps: their times, table operation, and step, operation and us of each execution."""
 
 
 def _measure(session: Session, need: PlannedRun) -> Measured:
@@ -56,13 +50,13 @@ def _measure(session: Session, need: PlannedRun) -> Measured:
             trace=lambda steps: _trace(job, steps),
             confine=job.confine,
         )
-    operation = timed.traces[0].operation
-    steps = [step for trace in timed.traces for step in trace.steps]
+    operation = timed.traces[0][1]
+    steps = [step for times, _, _ in timed.traces for step in times]
     tables = {
         **operation_tables(
             need.scenario,
             parameter_count,
-            [trace.durations for trace in timed.traces],
+            [durations for _, _, durations in timed.traces],
             timed,
             held_s=mean_s(timed.held),
             free_s=mean_s(timed.free),
@@ -86,7 +80,7 @@ def _trace(job: SyncJob, steps: int) -> _Trace:
     trace = run_metadata.read(files, [time.start_us for time in times])
     shutil.rmtree(files[0].parent)
     durations = trace.timing.select("operation", pl.col("duration_us").alias("us"), "step")
-    return _Trace(times, trace.operation, durations.cast({"operation": pl.Int32}))
+    return times, trace.operation, durations.cast({"operation": pl.Int32})
 
 
 def operation_shape(operation: pl.DataFrame, shapes: pl.DataFrame) -> pl.DataFrame:
@@ -113,10 +107,6 @@ class Settings(Record):
     test: bool = False
 
 
-def _expected_s(settings: Settings, _: Scenario) -> float:
-    return (settings.traced_steps + settings.untraced_steps) * STEP_S
-
-
 PROBE = Probe(
     name="tf_operations",
     what="Operations of one TensorFlow device that trains alone, at full speed, and its steps.",
@@ -131,7 +121,9 @@ PROBE = Probe(
         "sample",
     ),
     settings=Settings,
-    needs=operation_runs("tf_operations", _expected_s),
+    needs=operation_runs(
+        "tf_operations", lambda asked, _: (asked.traced_steps + asked.untraced_steps) * STEP_S
+    ),
     run=one_by_one(_measure),
     concerns=lambda scenario: is_all_reduce(scenario, "tensorflow"),
 )
