@@ -30,7 +30,7 @@ from assets.resources import (
     WarehouseResource,
     owner_tag,
 )
-from assets.study_lineage import StudyLineage, read_lineage
+from assets.study_lineage import read_lineage
 from fleet.schedule import AgendaItem
 from pipelines import fleet
 from pipelines.lineage import study_definitions
@@ -67,15 +67,10 @@ def execute(
     """
     of = read_lineage(study, backend)
     everything = study_definitions(resources(backend, progress), study, backend=backend)
-    selection = None if judged else list(_forecasts(of))
+    fitted = [of.key(group, each.name) for each in of.systems for group in ("fits", "predictions")]
+    profiles = [of.key("profiles", probe) for probe in of.profiling]
+    selection = None if judged else [*profiles, *fitted]
     return _execute(instance, everything.resolve_job_def(of.name), selection=selection)
-
-
-def _forecasts(of: StudyLineage) -> Iterator[AssetKey]:
-    """Yield the keys of profiles, fits and forecasts."""
-    yield from (of.key("profiles", probe) for probe in of.profiling)
-    for system in of.systems:
-        yield from (of.key(group, system.name) for group in ("fits", "predictions"))
 
 
 def execute_item(instance: DagsterInstance, item: AgendaItem, progress: Progress) -> None:
@@ -156,9 +151,6 @@ def _failed_checks(
         and not evaluation.passed
         and evaluation.severity == severity
     ]
-
-
-# What assets work with: rounds of studies, a warehouse, and somebody to tell about progress.
 
 
 def resources(backend: str | None = None, progress: Progress | None = None) -> dict[str, object]:

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import polars as pl
 
-from pipelines.worker_files import CALLED, check_worker
+from models.gpu_step.device import Device, device_of_node, devices
+from models.gpu_step.own_clusters import rated
+from profilers.clusters.node_types import node_group, node_types
 from profilers.probe import Setting
 from profilers.readers.contract import ImportedRun, ReaderOptions
 from profilers.readers.csv_mapping import CsvMapping, find, load
@@ -27,6 +29,11 @@ STUDY = "imported"
 _OURS = {"run", "scenario", "source"}
 """Raw tables that say what a run is; imports fill them, mappings do not."""
 _UNKNOWN_HOST = "imported"
+_CALLED = {"kineto": "trace", "nccl-tests": "nccl-tests log", "iperf3": "iperf3 report"}
+"""What a user calls a file of each format."""
+_ROUNDED = 1.05
+"""Bandwidths may be so many times as high as rated: sizes and times are rounded."""
+_FAR = 10.0
 _MOST_TOLD = 5
 """Kinds of things left out that the message names; `config` has all."""
 
@@ -40,24 +47,17 @@ class Provenance:
     url: str | None
 
 
-@dataclass(frozen=True)
-class Staging:
-    """Where runs wait until every file has been read, and where they land then."""
-
-    folder: Path
-    landing: Path
-
-
 @contextmanager
-def land_staged(landing: Path) -> Iterator[Staging]:
-    """Land what is staged inside if all goes well, and nothing if not."""
+def land_staged(landing: Path) -> Iterator[Path]:
+    """Yield a folder in which runs wait; they land if all goes well, and none if not."""
     landing.mkdir(parents=True, exist_ok=True)
     folder = temporary(landing)
     folder.mkdir()
     try:
-        yield Staging(folder, landing)
+        yield folder
         # The first run of a file says that the file is there, so it comes last.
-        for run in sorted(folder.iterdir(), key=_number, reverse=True):
+        runs = sorted(folder.iterdir(), key=lambda run: int(run.name.rpartition("-")[2]))
+        for run in reversed(runs):
             if not (landing / run.name).exists():
                 os.rename(run, landing / run.name)
         sync(landing)
@@ -71,11 +71,12 @@ def import_file(
     options: ReaderOptions,
     given: Provenance,
     purpose: Purpose,
-    staging: Staging,
+    staging: Path,
 ) -> str:
     """Stage the runs of one file, unless they have landed before; return a line about it.
 
-    A run's id is the format and the hash of the file's content.
+    A run's id is the format and the hash of the file's content. The folder of `land_staged` is in
+    that where runs land.
 
     Raises:
         BadInput: the file cannot be read, has no source, or landed with other options.
@@ -90,7 +91,7 @@ def import_file(
         raise BadInput(f"{path} cannot be read: {error.strerror}") from error
     mapping = load(find(path, options.mapping)) if format_name == "csv" else None
     if options.worker is not None and not given.source:
-        given = replace(given, source=f"your {CALLED[format_name]} {path.name}")
+        given = replace(given, source=f"your {_CALLED[format_name]} {path.name}")
     provenance = _completed(path, mapping, given)
     stem = f"imported-{format_name}-{sha256[:16]}"
     settings: dict[str, Setting] = {
@@ -99,7 +100,7 @@ def import_file(
         "mapping": content_hash(mapping.canonical_json()) if mapping else None,
         "worker": options.worker,
     }
-    for folder in (staging.landing, staging.folder):
+    for folder in (staging.parent, staging):
         if (folder / f"{stem}-1").exists():
             _check_same(path, folder / f"{stem}-1", settings)
             return f"{path.name}: imported before as {stem}; nothing changed"
@@ -110,13 +111,13 @@ def import_file(
     reader = find_format(format_name, options)
     for runs, imported in enumerate(reader.read(path, options), start=1):
         if options.worker is not None:
-            told, more = check_worker(path, format_name, options.worker, imported)
+            told, more = _check_worker(path, format_name, options.worker, imported)
             config, told_notes = {**imported.config, **told}, (*imported.notes, *more)
             imported = replace(imported, config=config, notes=told_notes)
         run = _run(f"{stem}-{runs}", format_name, purpose, imported, settings)
         origin = _origin(format_name, path, sha256, provenance)
         try:
-            land(staging.folder, run, None, {**imported.tables, "source": origin})
+            land(staging, run, None, {**imported.tables, "source": origin})
         except BadInput as error:
             raise BadInput(f"{path}: {error}") from error
         notes += imported.notes
@@ -148,14 +149,16 @@ def _left_out(counted: Mapping[str, int]) -> str:
     return f"; left out: {', '.join(most)}{f' and {more} kinds more (config)' if more else ''}"
 
 
-def _number(run: Path) -> int:
-    return int(run.name.rpartition("-")[2])
-
-
 def _completed(path: Path, mapping: CsvMapping | None, given: Provenance) -> Provenance:
     """Fill what the user did not say from the mapping, where the format has one."""
     if mapping is not None:
-        _check_table(path, mapping.table)
+        tables = sorted(SCHEMAS.keys() - _OURS)
+        if mapping.table not in tables:
+            near = difflib.get_close_matches(mapping.table, tables, n=1)
+            meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(tables)}"
+            raise BadInput(
+                f"{path.name}: its mapping names the raw table {mapping.table!r:.60}; {meant}"
+            )
         return Provenance(
             given.source or mapping.source,
             given.licence or mapping.licence,
@@ -164,15 +167,6 @@ def _completed(path: Path, mapping: CsvMapping | None, given: Provenance) -> Pro
     if not given.source:
         raise BadInput(f"{path.name}: who measured it? Say so with --source")
     return given
-
-
-def _check_table(path: Path, name: str) -> None:
-    """Refuse a mapping whose table is none that measurements go to."""
-    tables = sorted(SCHEMAS.keys() - _OURS)
-    if name not in tables:
-        near = difflib.get_close_matches(name, tables, n=1)
-        meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(tables)}"
-        raise BadInput(f"{path.name}: its mapping names the raw table {name!r:.60}; {meant}")
 
 
 def _check_same(path: Path, folder: Path, settings: dict[str, Setting]) -> None:
@@ -229,3 +223,91 @@ def _origin(format_name: str, path: Path, sha256: str, provenance: Provenance) -
         },
         schema_overrides={"licence": pl.String, "url": pl.String},
     )
+
+
+def _check_worker(
+    path: Path, format_name: str, node_type: str, imported: ImportedRun
+) -> tuple[Mapping[str, Setting], tuple[str, ...]]:
+    """Return settings of a run that follow from its node type, and notes for the user.
+
+    Raises:
+        BadInput: there is no such node type with a GPU, or the file is of another.
+    """
+    node_group("worker", node_type, 1)
+    board = device_of_node(node_type)
+    if board is None:
+        raise BadInput(f"--worker {node_type}: no data sheet of its GPU; `stepcast node-types`")
+    settings: dict[str, Setting] = {"worker": node_type}
+    if format_name == "iperf3":
+        return settings, _check_links(path, node_type, imported.tables["link"])
+    if format_name == "nccl-tests":
+        if "gpu" in imported.host:
+            _check_board(path, format_name, node_type, board, imported.host["gpu"])
+        nodes = _nodes(path, node_type, imported.config)
+        settings["nodes"] = nodes
+        notes = _check_collectives(path, node_type, nodes, imported.tables["allreduce"])
+        return settings, notes
+    _check_board(path, format_name, node_type, board, imported.host.get("gpu"))
+    return settings, ()
+
+
+def _check_board(
+    path: Path, format_name: str, node_type: str, board: Device, measured: str | None
+) -> None:
+    """Refuse a file of another GPU than its node type has, or of one that it does not name."""
+    if devices().get(measured or "") != board:
+        of = f"of {measured}" if measured else "of a GPU that it does not name (deviceProperties)"
+        has = " or ".join(board.aliases) or board.name
+        what = _CALLED[format_name]
+        raise BadInput(f"{path.name}: the {what} is {of}, and {node_type} has {has}; name its type")
+
+
+def _nodes(path: Path, node_type: str, config: Mapping[str, Setting]) -> int:
+    """Return on how many nodes a log's ranks were: whole nodes, where it does not list hosts."""
+    ranks, gpus = int(config["world_size"] or 0), node_types()[node_type].gpus
+    listed = config.get("nodes")
+    nodes = int(listed) if listed else -(-ranks // gpus)
+    if ranks % nodes or ranks > nodes * gpus or (not listed and nodes > 1 and ranks % gpus):
+        where = f"on {nodes} hosts" if listed else "on hosts that it does not list"
+        raise BadInput(
+            f"{path.name}: {ranks} ranks {where} are none of {node_type}, which has {gpus} GPUs; "
+            "name its type"
+        )
+    return nodes
+
+
+def _check_collectives(
+    path: Path, node_type: str, nodes: int, rows: pl.DataFrame
+) -> tuple[str, ...]:
+    """Refuse all-reduces that are faster than the links of a node type."""
+    topology = rated(node_type, rows["world_size"][0] // nodes, nodes)
+    links_Bps = [topology.link_bps] * (topology.devices > 1)
+    links_Bps += [topology.network_bps] * (nodes > 1)
+    best_Bps = (rows["size_bytes"] / rows["seconds"]).max()
+    return _check_rate(path, node_type, "an all-reduce", float(str(best_Bps)), min(links_Bps))
+
+
+def _check_links(path: Path, node_type: str, rows: pl.DataFrame) -> tuple[str, ...]:
+    """Refuse links that are faster than the network of a node type."""
+    trials = rows.group_by("direction", "flows", "trial").agg(pl.col("bandwidth_Bps").sum())
+    best_Bps = float(str(trials["bandwidth_Bps"].max()))
+    kind = node_types()[node_type]
+    notes = _check_rate(path, node_type, "a link", best_Bps, kind.bandwidth_mbps * 1e6 / 8)
+    if kind.efa:
+        notes += (
+            f"NCCL crosses EFA on {node_type}, and iperf3 measures TCP: no forecast rests on it",
+        )
+    return notes
+
+
+def _check_rate(
+    path: Path, node_type: str, what: str, best_Bps: float, rated_Bps: float
+) -> tuple[str, ...]:
+    found, most = f"{best_Bps / 1e9:.3g} GB/s", f"{rated_Bps / 1e9:.3g} GB/s"
+    if best_Bps > _ROUNDED * rated_Bps:
+        raise BadInput(
+            f"{path.name}: {what} moves {found}, and {node_type} is rated {most}; name its type"
+        )
+    if best_Bps < rated_Bps / _FAR:
+        return (f"{what} moves {found} at best, less than a tenth of the {most} of {node_type}",)
+    return ()

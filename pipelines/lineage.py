@@ -2,7 +2,8 @@
 
 import logging
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from dagster import (
@@ -50,21 +51,6 @@ _SCHEDULES = (
 )
 
 
-def schedules(jobs: Collection[str]) -> list[ScheduleDefinition]:
-    """Return the schedules of those of these jobs that have one."""
-    return [
-        ScheduleDefinition(
-            name=name,
-            job_name=job,
-            cron_schedule=cron,
-            default_status=DefaultScheduleStatus.STOPPED,
-            description=description,
-        )
-        for name, job, cron, description in _SCHEDULES
-        if job in jobs
-    ]
-
-
 STUDIES = "STEPCAST_STUDIES"
 """Names further folders or files of studies, as PATH does."""
 DEMO = "demo"
@@ -89,16 +75,14 @@ def shown_files(home: Path) -> Iterator[Path]:
         logging.getLogger("dagster").warning("no study is known to have run: %s", error)
         ran = set()
     files = list(study_files())
-    own_names = {file: _name(file) for file in files if file.parent == CHECKOUT / "studies"}
+    own_names: dict[Path, str | None] = {}
+    for file in files:
+        if file.parent == CHECKOUT / "studies":
+            own_names[file] = None
+            with suppress(BadInput):
+                own_names[file] = read_study(file).name
     shown = ran & {*own_names.values()} or {DEMO}
     yield from (file for file in files if file not in own_names or own_names[file] in shown)
-
-
-def _name(file: Path) -> str | None:
-    try:
-        return read_study(file).name
-    except BadInput:
-        return None
 
 
 def all_definitions(with_resources: Mapping[str, object], *files: Path) -> Definitions:
@@ -138,10 +122,19 @@ def study_definitions(
             )
             continue
         by_job[job.name] = of
-    planned: list[ScheduleDefinition] = schedules({*taken, *by_job})
-    merged = Definitions.merge(
+    planned = [
+        ScheduleDefinition(
+            name=name,
+            job_name=job,
+            cron_schedule=cron,
+            default_status=DefaultScheduleStatus.STOPPED,
+            description=description,
+        )
+        for name, job, cron, description in _SCHEDULES
+        if job in {*taken, *by_job}
+    ]
+    return Definitions.merge(
         *by_job.values(),
         *beside,
         Definitions(schedules=planned, resources=with_resources, executor=in_process_executor),
     )
-    return merged

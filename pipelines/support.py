@@ -4,18 +4,17 @@ Loads no framework.
 """
 
 import csv
-from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Self
+
+from warehouse.records import Record
 
 TABLE = Path(__file__).with_name("support.csv")
 MOST_UNCOUNTED, MOST_DEVIATION = 0.05, 0.02
 
 
-@dataclass(frozen=True)
-class Support:
+class Support(Record):
     """What is answered about `hf:TYPE`.
 
     Attributes:
@@ -62,34 +61,17 @@ class Support:
         uncounted = f", {100 * self.uncounted:.0f} % uncounted" if self.uncounted > 0.005 else ""
         return f"{self.trained} of {self.inputs.replace(' ', ', ')}{layers}{uncounted}"
 
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Self:
-        """Return what a row says, of text or of values."""
-        kinds: dict[str, Callable[[Any], Any]] = {
-            "model": _truth,
-            "seconds": float,
-            "operators": int,
-        }
-        kinds |= {"uncounted": float, "deviation": float}
-        return cls(**{name: kinds.get(name, str)(value) for name, value in values.items()})
-
     def cells(self) -> list[str]:
         """Return its row."""
-        return [f"{value:.4g}" if type(value) is float else str(value) for value in astuple(self)]
-
-
-def _truth(value: object) -> bool:
-    return str(value) == "True"
-
-
-FIELDS = [each.name for each in fields(Support)]
+        values = (value for _, value in self)
+        return [f"{value:.4g}" if type(value) is float else str(value) for value in values]
 
 
 @cache
 def supported() -> Mapping[str, Support]:
     """Return what is answered, by type."""
     with TABLE.open(newline="") as file:
-        return {row["type"]: Support.of(row) for row in csv.DictReader(file)}
+        return {row["type"]: Support.model_validate(row) for row in csv.DictReader(file)}
 
 
 def share_answered() -> float:

@@ -15,17 +15,13 @@ from pathlib import Path
 from threading import Thread
 from typing import Literal
 
-import polars as pl
 from dagster import (
-    AssetKey,
-    AssetMaterialization,
     Config,
     DagsterEventType,
     DagsterExecutionInterruptedError,
     DagsterInstance,
     ExecutorDefinition,
     JobDefinition,
-    MetadataValue,
     build_reconstructable_job,
     execute_job,
     graph,
@@ -177,27 +173,8 @@ def execute_sweep(
         if kind == DagsterExecutionInterruptedError.__name__:
             raise KeyboardInterrupt
         raise StepcastError(reason)
-    _report_rows(instance, folder)
-
-
-def _report_rows(instance: DagsterInstance, folder: SweepFolder) -> None:
-    """Tell Dagster what came of the sweep.
-
-    Raises:
-        StepcastError: a part is missing.
-    """
     if missing := folder.missing:
         raise StepcastError(f"{folder.path}: {missing[0].file} is missing after all")
-    row_count = folder.rows.select(pl.len()).collect().item()
-    instance.report_runless_asset_event(
-        AssetMaterialization(
-            AssetKey(["sweeps", folder.path.name]),
-            metadata={
-                "dagster/row_count": MetadataValue.int(row_count),
-                "folder": MetadataValue.path(str(folder.path)),
-            },
-        )
-    )
 
 
 _PASSED = ("STEPCAST_HOME", "DAGSTER_HOME")

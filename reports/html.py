@@ -1,14 +1,12 @@
 """HTML of pages: tables, figures, sections that fold; a page loads nothing from outside."""
 
-import re
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
-from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 from jinja2 import Environment, FileSystemLoader
@@ -34,7 +32,6 @@ class Column:
         format: returns what is read; as it is, or a dash, if none.
         is_number: whether it is set to the right; pages sort by what its text begins with.
         wraps: whether long text may break.
-        sorted_by: the field that rows are sorted by, where units differ; None: what is read.
     """
 
     title: str
@@ -42,7 +39,6 @@ class Column:
     format: Callable[[Any], str] = known
     is_number: bool = True
     wraps: bool = False
-    sorted_by: str | None = None
 
     @property
     def head(self) -> str:
@@ -55,9 +51,7 @@ class Column:
 
     def cell(self, row: Any) -> str:
         """Return its `<td>` of a row."""
-        value = None if self.sorted_by is None else _field(row, self.sorted_by)
-        sorted_by = "" if value is None else f' data-v="{value!r}"'
-        return f"<td{self._kind}{sorted_by}>{escape(self.text(row))}</td>"
+        return f"<td{self._kind}>{escape(self.text(row))}</td>"
 
     @property
     def _kind(self) -> str:
@@ -90,36 +84,36 @@ def table(columns: Sequence[Column], rows: pl.DataFrame | Iterable[Any]) -> str:
         f"<tr>{''.join(column.cell(record) for column in columns)}</tr>"
         for record in records[:MOST_ROWS]
     )
+    rest = ""
+    if len(records) > MOST_ROWS:
+        more = f"And {len(records) - MOST_ROWS:,} more rows, which the history has"
+        rest = f'<p class="soft">{more}: <code>stepcast query</code></p>'
     return (
         '<div class="wide" tabindex="0"><table><thead>'
         f"<tr>{''.join(column.head for column in columns)}</tr></thead>"
-        f"<tbody>{body}</tbody></table></div>{_rest(len(records))}"
+        f"<tbody>{body}</tbody></table></div>{rest}"
     )
 
 
-@dataclass(frozen=True)
-class TableSection:
-    """A section that is a table: its title, what is said of it (HTML), and its columns."""
+class Section(NamedTuple):
+    """What is behind a heading, and the heading, as HTML."""
 
-    title: str
-    said: str
-    columns: Sequence[Column]
-
-    def html(self, rows: pl.DataFrame | Sequence[Any] | None) -> str:
-        """Return a heading, what is said, and the table; nothing without rows."""
-        if rows is None or not len(rows):
-            return ""
-        return f"<h2>{self.title}</h2><p>{self.said}</p>{table(self.columns, rows)}"
+    title: Markup
+    body: Markup
 
 
-def _rest(rows: int) -> str:
-    if rows <= MOST_ROWS:
-        return ""
-    more = f"And {rows - MOST_ROWS:,} more rows, which the history has"
-    return f'<p class="soft">{more}: <code>stepcast query</code></p>'
+def section(title: str, *parts: str) -> Section:
+    """Return a section of some HTML."""
+    return Section(Markup(title), Markup("".join(parts)))
 
 
-# Figures in HTML.
+def table_section(
+    title: str, said: str, columns: Sequence[Column], rows: pl.DataFrame | Sequence[Any] | None
+) -> Section | None:
+    """Return a section that is a table below what is said of it (HTML); None without rows."""
+    if rows is None or not len(rows):
+        return None
+    return section(title, f"<p>{said}</p>", table(columns, rows))
 
 
 MOST_FIGURES = 64
@@ -154,80 +148,6 @@ def grid(figures: Sequence[tuple[str, str]], there_are: int = 0) -> str:
     return f'<div class="jobs">{"".join(parts)}</div>{more}' if figures else ""
 
 
-# Sections of a page behind their headings, and the table of contents that leads to them.
-#
-# A section is HTML that begins with `<h2>title</h2>`; several may follow one another.
-
-
-_HEADING = re.compile(r"<h2>(.*?)</h2>", re.DOTALL)
-_NOT_IN_IDS = re.compile(r"[^a-z0-9]+")
-
-
-@dataclass(frozen=True)
-class Section:
-    """What is behind a heading: its title as HTML, an id that no other has, and its group."""
-
-    key: str
-    title: str
-    body: str
-    group: str
-
-
-def group_sections(groups: Mapping[str, Iterable[str]]) -> list[Section]:
-    """Return the sections of some HTML, in order, by what each group is called; empty parts: none.
-
-    Raises:
-        ValueError: a part does not begin with a heading.
-    """
-    folded: dict[str, Section] = {}
-    for group, parts in groups.items():
-        for title, body in (split for part in parts if part.strip() for split in _split(part)):
-            name = _NOT_IN_IDS.sub("-", title.lower()).strip("-") or "section"
-            key, place = name, 1
-            while key in folded:
-                place += 1
-                key = f"{name}-{place}"
-            folded[key] = Section(key, title, body, group)
-    return list(folded.values())
-
-
-def fold_sections(folded: Iterable[Section]) -> str:
-    """Return sections that open at their headings; on paper they are open."""
-    return "\n".join(
-        _named(group)
-        + "\n".join(
-            f'<details class="section"><summary><h2>{section.title}</h2></summary>'
-            f'<div id="{section.key}">{section.body}</div></details>'
-            for section in sections
-        )
-        for group, sections in groupby(folded, lambda section: section.group)
-    )
-
-
-def contents_list(folded: Iterable[Section]) -> str:
-    """Return links to sections, as a list for each group."""
-    return "".join(
-        f"{_named(group)}<ul>"
-        + "".join(f'<li><a href="#{section.key}">{section.title}</a></li>' for section in sections)
-        + "</ul>"
-        for group, sections in groupby(folded, lambda section: section.group)
-    )
-
-
-def _named(group: str) -> str:
-    return f'<p class="group">{escape(group)}</p>' if group else ""
-
-
-def _split(part: str) -> Iterator[tuple[str, str]]:
-    before, *rest = _HEADING.split(part)
-    if before.strip():
-        raise ValueError(f"a section begins with its <h2>, this one with {before.strip()[:40]!r}")
-    yield from zip(rest[::2], rest[1::2], strict=True)
-
-
-# What all pages share: style and script, inline, and a rule that lets a page load nothing.
-
-
 _HERE = Path(__file__).parent
 _TEMPLATES = Environment(
     loader=FileSystemLoader(_HERE), autoescape=True, trim_blocks=True, lstrip_blocks=True
@@ -248,7 +168,7 @@ _PLOT_STYLE = (
 """That Observable Plot sets beside a figure of class `plot`."""
 
 
-def page(title: str, header: str, folded: Iterable[Section]) -> str:
+def page(title: str, header: str, groups: Mapping[str, Iterable[Section | None]]) -> str:
     """Return a page.
 
     A browser that opens it loads nothing, from anywhere, and runs no script but ours.
@@ -256,14 +176,14 @@ def page(title: str, header: str, folded: Iterable[Section]) -> str:
     Args:
         title: in words.
         header: its first heading and what stands below it, as HTML.
-        folded: sections after it, which open at their headings; a list leads to them.
+        groups: sections after it, by what each group is called; they open at their headings, on
+            paper they are open, and a list leads to them.
     """
-    shown = list(folded)
+    shown = {name: [each for each in sections if each] for name, sections in groups.items()}
     return _TEMPLATES.get_template("page.html").render(
         title=title,
         header=Markup(header),
-        contents=Markup(contents_list(shown)),
-        main=Markup(fold_sections(shown)),
+        groups={name: sections for name, sections in shown.items() if sections},
         **_inlined([_HERE / "page.js"]),
     )
 

@@ -16,7 +16,7 @@ function control(words, act) {
 }
 
 function number(cell) {
-  const found = cell.dataset.v ?? cell.textContent.replaceAll("−", "-").replaceAll(",", "");
+  const found = cell.textContent.replaceAll("−", "-").replaceAll(",", "");
   return parseFloat(found.replace(/^[^\d.+-]*/, ""));
 }
 

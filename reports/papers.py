@@ -8,7 +8,7 @@ import polars as pl
 from forecasting.findings.figure import Mark, PaperFigure
 from forecasting.findings.papers import PAPERS, PaperEvaluation
 from reports import html
-from reports.html import Column, caption_figure, grid, table, text_column
+from reports.html import Column, Section, caption_figure, grid, table, text_column
 from reports.marks import draw
 from reports.wording import DASH, percent
 
@@ -25,10 +25,10 @@ def render(rounds: Sequence[PaperEvaluation], printed: pl.DataFrame) -> str:
         rounds: one of each study.
         printed: rows of query `paper_figures`: what papers report of themselves.
     """
-    groups: dict[str, list[str]] = {}
+    groups: dict[str, list[Section]] = {}
     for name, (title, _) in PAPERS.items():
         own = printed.filter(paper=name)
-        groups[title] = [f"<h2>All that it prints</h2>{table(_PRINTED, own)}"]
+        groups[title] = [html.section("All that it prints", table(_PRINTED, own))]
         for evaluation in rounds:
             groups[f"{title}: {_named(evaluation)}"] = [
                 section(figure, rows, own)
@@ -47,17 +47,17 @@ def render(rounds: Sequence[PaperEvaluation], printed: pl.DataFrame) -> str:
         "GPUs, ours are mostly emulated,\nso pairs of numbers are no race. An error with a sign "
         "is above 0 where the forecast was too high.</p>"
     )
-    return html.page("papers", header, folded=html.group_sections(groups))
+    return html.page("papers", header, groups)
 
 
 def _named(evaluation: PaperEvaluation) -> str:
     return f"study {evaluation.study}, round {evaluation.repeat}"
 
 
-def section(figure: PaperFigure, rows: pl.DataFrame, printed: pl.DataFrame) -> str:
+def section(figure: PaperFigure, rows: pl.DataFrame, printed: pl.DataFrame) -> Section:
     """Return a figure's heading, what is said, its table, its pictures, and what was printed."""
     names = rows.columns if figure.columns is None else figure.columns
-    parts = [f"<h2>{figure.title}</h2><p>{figure.said}</p>"]
+    parts = [f"<p>{figure.said}</p>"]
     if names:
         parts.append(table([_column(name, rows.schema[name]) for name in names], rows))
     if figure.mark is not None:
@@ -65,7 +65,7 @@ def section(figure: PaperFigure, rows: pl.DataFrame, printed: pl.DataFrame) -> s
     where = pl.format("{}: {}", "place", "quantity").str.contains(figure.printed)
     if figure.printed and (beside := printed.filter(where)).height:
         parts.append(f"<h3>In the paper</h3>{table(_PRINTED, beside)}")
-    return "".join(parts)
+    return html.section(figure.title, *parts)
 
 
 def _column(name: str, kind: pl.DataType) -> Column:
@@ -99,11 +99,8 @@ _PRINTED = (
     text_column("place"),
     text_column("quantity"),
     text_column("of", "subject"),
-    Column("in the paper", lambda row: row, _in_words, sorted_by="value"),
+    Column("in the paper", lambda row: row, _in_words),
 )
-
-
-# Pictures of rows, as a mark says.
 
 
 def _pictures(figure: PaperFigure, mark: Mark, rows: pl.DataFrame) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,6 @@
 """What a recommendation chose from, as a picture: time against cost."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -9,24 +8,17 @@ from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from forecasting.decisions.answer import DecisionAnswer
 from models.choice.candidates import Candidate
-from models.choice.limits import Limits
 from models.choice.offers import Span
 from reports.plots import LINEAR, MEASURED, PREDICTED, WARNING, styled
 
 _INCHES, _INCHES_OF_CATALOGUE = (8.0, 5.0), (8.0, 6.5)
+_Point = tuple[Span, Span]
+"""Hours and US dollars of the job."""
 
 
-@dataclass(frozen=True)
-class _Point:
-    """Nodes in words, with hours and US dollars of the job."""
-
-    label: str
-    hours: Span
-    usd: Span
-
-
+@styled
 def of_all_systems(answer: DecisionAnswer, name: str | None = None) -> Figure:
-    """Plot one answer of all systems, with every way to run the job that one of them forecasts.
+    """Plot one answer of all systems: every way to run the job, Pareto front, choice and limits.
 
     Of a whole catalogue, times and costs differ by orders of magnitude: axes are logarithmic, and
     the choice alone has bars.
@@ -35,35 +27,16 @@ def of_all_systems(answer: DecisionAnswer, name: str | None = None) -> Figure:
         answer: of all systems.
         name: of the network; None: as the question calls it.
     """
-    question, choice, at = answer.question, answer.decision.choice, answer.level
-    return _time_against_cost(
-        f"{question.samples:,} samples of {name or question.dnn}: least {question.minimize}",
-        answer.objective.limits,
-        others=[_of_candidate(candidate, at) for candidate in answer.candidates],
-        front=[_of_candidate(candidate, at) for candidate in answer.front],
-        choice=None if choice is None else _of_candidate(choice, at),
-        is_of_catalogue=answer.is_of_catalogue,
-    )
 
+    def place(candidate: Candidate) -> _Point:
+        time_s, cost_usd = candidate.spans(answer.level)
+        return time_s.times(1 / 3600), cost_usd
 
-def _of_candidate(candidate: Candidate, at: float) -> _Point:
-    time_s, cost_usd = candidate.spans(at)
-    return _Point(candidate.label, time_s.times(1 / 3600), cost_usd)
-
-
-@styled
-def _time_against_cost(
-    title: str,
-    limits: Limits,
-    *,
-    others: Sequence[_Point],
-    front: Sequence[_Point],
-    choice: _Point | None,
-    is_of_catalogue: bool = False,
-) -> Figure:
-    """Plot the Pareto front and the choice, all with intervals, and the limits."""
+    question, choice, limits = answer.question, answer.decision.choice, answer.objective.limits
+    is_of_catalogue = answer.is_of_catalogue
     inches = _INCHES_OF_CATALOGUE if is_of_catalogue else _INCHES
     figure = Figure(figsize=inches, layout="constrained")
+    title = f"{question.samples:,} samples of {name or question.dnn}: least {question.minimize}"
     figure.suptitle(title, fontsize=12)
     axes = figure.subplots()
     if is_of_catalogue:
@@ -73,23 +46,20 @@ def _time_against_cost(
             axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axis.set_major_formatter(StrMethodFormatter("{x:g}"))
             axis.set_minor_locator(NullLocator())
-    bars = not is_of_catalogue
-    if others := [point for point in others if point not in front]:
+    bars, front = not is_of_catalogue, [*map(place, answer.front)]
+    if others := [point for each in answer.candidates if (point := place(each)) not in front]:
         _draw(axes, others, "o", 3, LINEAR, "other ways to run it", has_bars=bars)
     if front:
-        places = _places(front)
-        axes.plot(*places, "-", lw=1, color=PREDICTED)
+        axes.plot(*_places(front), "-", lw=1, color=PREDICTED)
         _draw(axes, front, "o", 4, PREDICTED, "Pareto front", has_bars=bars)
     if choice is not None:
-        _draw(axes, [choice], "*", 13, MEASURED, f"choice: {choice.label}")
+        _draw(axes, [place(choice)], "*", 13, MEASURED, f"choice: {choice.label}")
     if limits.deadline_s is not None:
         hours = limits.deadline_s / 3600
         axes.axvline(hours, color=WARNING, ls="--", lw=1, label=f"deadline: {hours:g} h")
-    if limits.budget_usd is not None:
-        usd = limits.budget_usd
+    if (usd := limits.budget_usd) is not None:
         axes.axhline(usd, color=WARNING, ls=":", lw=1.5, label=f"budget: ${usd:g}")
-    axes.set_xlabel("hours")
-    axes.set_ylabel("cost, $")
+    axes.set(xlabel="hours", ylabel="cost, $")
     if not is_of_catalogue:
         axes.set_xlim(left=0)
         axes.set_ylim(bottom=0)
@@ -113,15 +83,13 @@ def _draw(
     has_bars: bool = True,
 ) -> None:
     """Draw points with the intervals that are known."""
-    if not has_bars:
-        axes.plot(*_places(points), mark, ms=size, mew=0, color=colour, label=label)
-        return
-    known = [[_ends(point.hours), _ends(point.usd)] for point in points]
-    hours, usd = ([[ends[axis][side] for ends in known] for side in range(2)] for axis in range(2))
+    hours, usd = ([_ends(span) for span in spans] for spans in zip(*points, strict=True))
+    x, y = _places(points)
     axes.errorbar(
-        *_places(points),
-        xerr=hours,
-        yerr=usd,
+        x,
+        y,
+        xerr=[*zip(*hours, strict=True)] if has_bars else None,
+        yerr=[*zip(*usd, strict=True)] if has_bars else None,
         fmt=mark,
         ms=size,
         mfc=colour,
@@ -139,5 +107,5 @@ def _ends(span: Span) -> tuple[float, float]:
     return max(span.value - low, 0.0), max(high - span.value, 0.0)
 
 
-def _places(points: Sequence[_Point]) -> tuple[list[float], list[float]]:
-    return [point.hours.value for point in points], [point.usd.value for point in points]
+def _places(points: Sequence[_Point]) -> list[list[float]]:
+    return [[span.value for span in spans] for spans in zip(*points, strict=True)]

@@ -14,9 +14,10 @@ from reports.html import (
     MOST_FIGURES,
     MOST_ROWS,
     Column,
-    TableSection,
+    Section,
     caption_figure,
     grid,
+    table_section,
     text_column,
 )
 from reports.plots import INK, LINEAR, MOST_POINTS, PREDICTED, SIGNED, blank, styled
@@ -47,7 +48,6 @@ def write(evaluation: Evaluation, path: Path) -> Path:
 def render(evaluation: Evaluation) -> str:
     """Return the report of an evaluated round as HTML."""
     round_, rows = evaluation.round, evaluation.rows
-    folded = html.group_sections(_groups(evaluation))
     header = (
         f"<h1>{escape(sentence(evaluation))}</h1>\n"
         f'<p class="soft">{escape(round_.study.description)}</p>\n'
@@ -55,28 +55,25 @@ def render(evaluation: Evaluation) -> str:
         f'<div class="first">\n{picture(evaluation)}\n'
         f'<dl class="figures">\n{figures(evaluation)}\n</dl>\n</div>'
     )
-    return html.page(f"{round_.study.name}, round {round_.repeat}", header, folded=folded)
-
-
-def _groups(evaluation: Evaluation) -> Mapping[str, Iterable[str]]:
-    """Return all sections by the question they answer; each has its heading, or is empty."""
-    return {
+    groups: Mapping[str, Iterable[Section | None]] = {
         "How far off are the forecasts?": _accuracy(evaluation),
         "Where do the figures come from?": [
-            f"<h2>How the figures were judged</h2>{_judged(evaluation.summary)}",
-            f"<h2>Hosts, nodes and runs</h2>{study_sections.provenance_section(evaluation)}",
+            html.section("How the figures were judged", _judged(evaluation.summary)),
+            html.section("Hosts, nodes and runs", study_sections.provenance(evaluation)),
         ],
     }
+    return html.page(f"{round_.study.name}, round {round_.repeat}", header, groups)
 
 
-def _accuracy(evaluation: Evaluation) -> Iterator[str]:
+def _accuracy(evaluation: Evaluation) -> Iterator[Section | None]:
     """Yield how wrong forecasts were, of scenarios, systems, networks and curves."""
     curves = scaling(evaluation.rows)
     drawn = [_curve(curve, evaluation) for curve in curves[:MOST_FIGURES]]
     yield study_sections.scenarios_section(evaluation)
     if curves:
-        yield f"<h2>Forecast and measured, by number of workers</h2>{grid(drawn, len(curves))}"
-    yield study_sections.PUBLISHED.html(evaluation.published)
+        title = "Forecast and measured, by number of workers"
+        yield html.section(title, grid(drawn, len(curves)))
+    yield study_sections.published_section(evaluation.published)
     yield _systems(evaluation.systems)
 
 
@@ -93,7 +90,7 @@ def _warning(backend: str, rows: pl.DataFrame) -> str:
     return "".join(f'<p class="warning">{escape(note)}</p>' for note in notes)
 
 
-def _systems(systems: pl.DataFrame) -> str:
+def _systems(systems: pl.DataFrame) -> Section | None:
     """Return a row per network, a column per system; `systems` lists all networks before each."""
     bound = _BOUND if "line_rate" in systems["system"] else ""
     names = systems["system"].unique(maintain_order=True).to_list()
@@ -110,7 +107,7 @@ def _systems(systems: pl.DataFrame) -> str:
         | {row["system"]: signed(row["w1_error_percent"]) for row in whole},
     ]
     columns = (text_column("network"), *map(Column, names))
-    return TableSection("All systems, by network", f"{_SYSTEMS}{bound}", columns).html(rows)
+    return table_section("All systems, by network", f"{_SYSTEMS}{bound}", columns, rows)
 
 
 def _curve(rows: pl.DataFrame, about: Evaluation) -> tuple[str, str]:
@@ -144,9 +141,6 @@ def _judged(result: Summary) -> str:
         f"{count(result.n, 'scenario')}{uncounted}.</p>"
         f"<p>{_BOUNDED}</p>"
     )
-
-
-# The first screen of a report: one sentence, one picture of errors, three numbers.
 
 
 def sentence(evaluation: Evaluation) -> str:
@@ -224,15 +218,10 @@ def _axis(points: pl.DataFrame) -> str:
 
 
 def picture(evaluation: Evaluation) -> str:
-    """Return errors by number of workers, or network; where nothing was judged, the first curve."""
+    """Return errors by number of workers, or network; nothing where nothing was judged."""
     points, metric, baseline = evaluation.opening.points, evaluation.metric, evaluation.baseline
     if points.is_empty():
-        curve = evaluation.rows.filter(curve=evaluation.rows["curve"].min())
-        if curve["predicted"].is_null().all():
-            return ""
-        drawn = study_sections.scaling(curve, metric, baseline=baseline)
-        title = str(curve["title"][0])
-        return caption_figure(drawn, f"{metric} by number of workers, {title}", title)
+        return ""
     has_baseline = points["linear_error_percent"].is_not_null().any()
     beside, grey = (f", beside {baseline}", f" Grey: {baseline}.") if has_baseline else ("", "")
     by = _axis(points)
@@ -260,9 +249,6 @@ def _card(title: str, value: str, notes: Iterable[str]) -> str:
 
 def _number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) else None
-
-
-# The picture of the first screen: how wrong forecasts were, beside a rule of thumb.
 
 
 _ASIDE = 0.16

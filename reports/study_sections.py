@@ -9,7 +9,7 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from forecasting.evaluation import Evaluation
-from reports.html import Column, TableSection, table, text_column
+from reports.html import Column, Section, table, table_section, text_column
 from reports.plots import LINEAR, MEASURED, PREDICTED, blank, styled
 from reports.wording import DASH, interval, number, percent, signed, spaced
 
@@ -57,7 +57,7 @@ def scaling(
 _MADE = {"sealed": "published", "before": "before its run", "after": "after the fact"}
 
 
-def scenarios_section(evaluation: Evaluation) -> str:
+def scenarios_section(evaluation: Evaluation) -> Section | None:
     """Return a heading and a table, one row for each scenario."""
     rows, baseline = evaluation.rows, evaluation.baseline
     repeat = evaluation.round.repeat
@@ -82,7 +82,7 @@ def scenarios_section(evaluation: Evaluation) -> str:
         text_column("split", format=spaced),
         text_column("forecast made", lambda row: _made(row, repeat)),
     )
-    return TableSection("All scenarios", description, columns).html(rows)
+    return table_section("All scenarios", description, columns, rows)
 
 
 def _made(row: Mapping[str, Any], repeat: int) -> str:
@@ -100,25 +100,28 @@ def _made(row: Mapping[str, Any], repeat: int) -> str:
 
 
 _TIME = "{:%Y-%m-%d %H:%M}".format
-PUBLISHED = TableSection(
-    "Forecasts that were published before measuring",
-    "These forecasts were written to a file before the first of the runs that judge them began. "
-    "They are judged as they were published, by all runs of the study that began later, whatever "
-    "later code forecasts. Errors are absolute.",
-    (
-        text_column("system"),
-        text_column("split", format=spaced),
-        Column("mean error", "mape", percent),
-        Column("median", "median_ape", percent),
-        Column("largest", "max_ape", percent),
-        Column("inside the interval", "inside_percent", percent),
-        Column("noise floor", "noise_floor", percent),
-        Column("forecasts", "n"),
-        text_column("published, UTC", "sealed_at", _TIME),
-        text_column("first measured, UTC", "first_measured_at", _TIME),
-    ),
+_PUBLISHED = (
+    text_column("system"),
+    text_column("split", format=spaced),
+    Column("mean error", "mape", percent),
+    Column("median", "median_ape", percent),
+    Column("largest", "max_ape", percent),
+    Column("inside the interval", "inside_percent", percent),
+    Column("noise floor", "noise_floor", percent),
+    Column("forecasts", "n"),
+    text_column("published, UTC", "sealed_at", _TIME),
+    text_column("first measured, UTC", "first_measured_at", _TIME),
 )
-"""Of rows of query `sealed`."""
+
+
+def published_section(rows: pl.DataFrame | None) -> Section | None:
+    """Return the section of rows of query `sealed`."""
+    said = (
+        "These forecasts were written to a file before the first of the runs that judge them "
+        "began. They are judged as they were published, by all runs of the study that began later, "
+        "whatever later code forecasts. Errors are absolute."
+    )
+    return table_section("Forecasts that were published before measuring", said, _PUBLISHED, rows)
 
 
 # Where a round's figures come from: host, cluster, software, runs.
@@ -140,7 +143,7 @@ _CLUSTER_FACTS = (
 )
 
 
-def provenance_section(evaluation: Evaluation) -> str:
+def provenance(evaluation: Evaluation) -> str:
     """Return two tables in HTML: what the runs have in common, and the runs themselves."""
     round_ = evaluation.round
     if not round_.runs:

@@ -1,7 +1,6 @@
 """A picture of what happened when to the nodes of a job: Figure 8 of Srift, of any job."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -74,28 +73,20 @@ def job_plot(events: pl.DataFrame, title: str = "") -> Figure:
 def _draw_progress(axes: Axes, events: pl.DataFrame) -> None:
     done = events.filter(pl.col("event").is_in(_PROGRESS), pl.col("step").is_not_null())
     axes.plot(done["at_s"], done["step"], color=MEASURED, lw=2, label="iterations done")
-    for number, plan in enumerate(_plans(events)):
-        label = None if number else "expected by each plan"
-        finish_s, began_s = plan["finish_s"], plan["finish_s"] - plan["train_s"]
-        axes.plot(
-            [began_s, finish_s],
-            [plan["step"], plan["step"] + plan["iterations"]],
-            "--",
-            color=PREDICTED,
-            label=label,
-        )
-        axes.annotate(
-            str(plan["configuration"]),
-            (began_s, plan["step"]),
-            xytext=(8, 2),
-            textcoords="offset points",
-            fontsize=7,
-        )
+    label: str | None = "expected by each plan"
+    for row in events.filter(event="planned").iter_rows(named=True):
+        plan, step = _detail(row), row["step"]
+        began_s = plan["finish_s"] - plan["train_s"]
+        ends = [began_s, plan["finish_s"]], [step, step + plan["iterations"]]
+        axes.plot(*ends, "--", color=PREDICTED, label=label)
+        _note(axes, plan["configuration"], (began_s, step), (8, 2))
+        label = None
     for at_s in events.filter(event="lost")["at_s"].unique().to_list():
         axes.axvline(at_s, color=LINEAR, lw=1, ls=":")
-    deadline_s = _deadline_s(events)
-    if deadline_s is not None:
-        axes.axvline(deadline_s, color=WARNING, lw=1.5, label="deadline")
+    details = map(_detail, events.iter_rows(named=True))
+    deadlines = [detail["deadline_s"] for detail in details if "deadline_s" in detail]
+    if deadlines and deadlines[-1] is not None:  # as it was in the end
+        axes.axvline(deadlines[-1], color=WARNING, lw=1.5, label="deadline")
     axes.set(ylabel="iterations")
     axes.set_ylim(bottom=0)
     axes.legend(loc="upper left", fontsize=8)
@@ -114,13 +105,7 @@ def _draw_nodes(axes: Axes, nodes: list[NodeLifetime]) -> None:
         axes.barh(place, node.gone_s - up_s, left=up_s, label=label, **bar)
         if node.reason is not None:
             axes.plot(node.gone_s, place, "x", color=WARNING, ms=8, mew=2)
-            axes.annotate(
-                node.reason,
-                (node.gone_s, place),
-                xytext=(7, -3),
-                textcoords="offset points",
-                fontsize=7,
-            )
+            _note(axes, node.reason, (node.gone_s, place), (7, -3))
     axes.set_yticks(range(len(nodes)), labels=[node.node for node in nodes], fontsize=8)
     if nodes:
         axes.legend(loc="lower left", fontsize=8, title="launching, then up", title_fontsize=8)
@@ -128,17 +113,8 @@ def _draw_nodes(axes: Axes, nodes: list[NodeLifetime]) -> None:
     axes.grid(visible=False, axis="y")
 
 
-def _plans(events: pl.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield what each plan expected, and the iteration from which it counted."""
-    for row in events.filter(event="planned").iter_rows(named=True):
-        yield {**_detail(row), "step": row["step"]}
-
-
-def _deadline_s(events: pl.DataFrame) -> float | None:
-    """Return the deadline, as it was in the end."""
-    details = [_detail(row) for row in events.iter_rows(named=True)]
-    known = [detail["deadline_s"] for detail in details if "deadline_s" in detail]
-    return known[-1] if known else None
+def _note(axes: Axes, text: str, at: tuple[float, float], aside: tuple[float, float]) -> None:
+    axes.annotate(text, at, xytext=aside, textcoords="offset points", fontsize=7)
 
 
 def _detail(row: dict[str, Any]) -> dict[str, Any]:

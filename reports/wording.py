@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from studies.messages import count
-
 if TYPE_CHECKING:
     from forecasting.results import Summary
 
@@ -49,16 +47,6 @@ def floor(result: "Summary") -> str:
     if result.noise_floor is None:
         return f"{DASH} (known from the second round on)"
     return f"{percent(result.noise_floor)} (n = {result.noise_n})"
-
-
-def opening(scenarios: int, result: "Summary", baseline: str) -> str:
-    """Return the sentence above the table of a round of so many scenarios."""
-    done = f"{count(scenarios, 'scenario')} forecast from profiles, and only then measured"
-    if result.error is None:
-        return f"{done}."
-    several = "with several workers, " if result.several else ""
-    beside = baseline_clause(result, f", {baseline} by")
-    return f"{done}: {several}forecasts are off by {percent(result.error)} in the mean{beside}."
 
 
 def baseline_clause(result: "Summary", words: str) -> str:

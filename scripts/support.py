@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from pipelines.support import FIELDS, TABLE, Support, supported
+from pipelines.support import TABLE, Support, supported
 
 LAYERS = 4
 """Of each kind that a config may have at most: a model's further layers are like its first."""
@@ -47,7 +47,7 @@ def ask(types: Sequence[str]) -> Iterator[Support]:
             text = file.read()
         os.waitpid(child, 0)
         ended = {"reason": f"nothing came of it in {CPU_S} s of a processor and 8 GiB"}
-        yield Support.of({"type": model_type, **(json.loads(text) if text else ended)})
+        yield Support(type=model_type, **(json.loads(text) if text else ended))
 
 
 def _program() -> Any:
@@ -253,7 +253,7 @@ def _counts_layers(name: str) -> bool:
 def write(rows: Iterable[Support], file: TextIO) -> None:
     """Write a table of rows."""
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(FIELDS)
+    writer.writerow(Support.model_fields)
     writer.writerows(row.cells() for row in rows)
 
 

@@ -57,7 +57,7 @@ def recommend(**options: object) -> "pl.DataFrame":
     from pipelines.cli import questions
     from pipelines.cli.recommendation import CandidateRow
 
-    answer = questions.recommend(_read(RentalOptions, options)).answer
+    answer, _ = questions.recommend(_read(RentalOptions, options))
     rows = [
         {
             "is_choice": candidate is answer.decision.choice,

@@ -1,6 +1,5 @@
 """The page about GPUs is followed from nothing to prices; fifteen questions are asked after it."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -39,16 +38,15 @@ def test_the_page_is_followed(folder: Path) -> None:
     assert [name for (_, name, *_), _ in asked] == ["load", "node-types", "predict", "recommend"]
     for (_, *words), shown in asked:
         answer = stepcast(*words)
-        assert answer.code == 0, answer.err
-        lines = answer.out.splitlines()
+        lines = answer.printed.splitlines()
         if words[0] == "load":
-            (measured,) = re.findall(r"loaded (\d+ runs)", answer.out)
+            (measured,) = re.findall(r"loaded (\d+ runs)", answer.printed)
         if words[0] == "node-types":
             assert [line for line in lines if line][: len(shown)] == shown
         if words[0] == "recommend":
             assert answer.err == "", "it rests on the fit that the forecasts above made"
             assert all(len(line) <= 80 for line in lines)
-            text = " ".join(answer.out.split())
+            text = " ".join(answer.printed.split())
             assert re.search(
                 r"\d+ of \d+ ways to run it have forecasts; none or too few have", text
             )
@@ -64,7 +62,7 @@ def test_the_page_is_followed(folder: Path) -> None:
         assert all(len(line) <= 80 for line in lines)
         assert firsts(lines) == firsts(shown)
         title = r"^own-[0-9a-f]{8} 128 words b64, bfloat16, adamw$"
-        assert re.search(title, answer.out, re.MULTILINE)
+        assert re.search(title, answer.printed, re.MULTILINE)
         titles = next(line for line in lines if line.startswith("node type"))
         assert titles.split() == "node type step 90 % in samples/s epoch $/epoch GiB binds".split()
         rests = [line for line in lines if line.startswith("  rests on ")]
@@ -72,8 +70,8 @@ def test_the_page_is_followed(folder: Path) -> None:
         errors = [line for line in lines if line.startswith("  past error ")]
         assert ["unseen networks" in line for line in errors] == [True, *[False] * 3]
         assert "Other systems have no forecast; --explain says why." in lines
-        assert "ideal_scaling" not in answer.out
-        assert "Quota and availability are not checked." in answer.out.replace("\n  ", " ")
+        assert "ideal_scaling" not in answer.printed
+        assert "Quota and availability are not checked." in answer.printed.replace("\n  ", " ")
 
 
 @pytest.mark.exhaustive
@@ -96,9 +94,7 @@ def answered(page: str) -> Iterator[tuple[str, bool]]:
     for section, claim in zip(sections, CLAIMS, strict=True):
         answers: list[Mapping[str, Any]] = []
         for (_, *words), _ in commands(section):
-            answer = stepcast(*words, "--json")
-            assert answer.code == 0, answer.err
-            content = json.loads(answer.out)
+            content = stepcast(*words, "--json").content
             answers += [content] if words[0] == "recommend" else content["forecasts"]
         yield section.partition("\n")[0], claim(answers)
 

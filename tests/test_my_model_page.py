@@ -1,6 +1,5 @@
 """The page about models of one's own: its steps are followed, its mistakes are made."""
 
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,8 +16,9 @@ from forecasting.scope import ForecastRefusal
 from models.async_sgd.systems import ASYNC_SGD
 from networks.own_model import OwnModel, tracing
 from networks.primitives import Primitive, PrimitiveGraph
-from pipelines.cli import profile, workload
-from pipelines.cli.workload import OwnWorkload, as_json, curves_of, in_words, profile_commands
+from pipelines.cli import own_workload, profile
+from pipelines.cli.own_workload import OwnWorkload, profile_commands
+from pipelines.cli.templates import curves_of
 from tests import my_history
 from tests.my_history import WORKER, possible
 from tests.pipelines.ran import stepcast
@@ -70,30 +70,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Work in that folder, where each model is traced once."""
-    monkeypatch.setattr(workload, "tracing", traced_once)
+    monkeypatch.setattr(own_workload, "tracing", traced_once)
     monkeypatch.chdir(folder)
     monkeypatch.setenv("STEPCAST_HOME", str(folder / "home"))
     monkeypatch.setenv("DAGSTER_HOME", "/nowhere")
     return folder
 
 
-@pytest.mark.parametrize(
-    "batch",
-    [
-        ["--batch-size", "8"],
-        ["--global-batch", "8"],
-    ],
-)
-def test_nodes_for_a_model_of_ones_own(there: Path, batch: list[str]) -> None:
-    question = [*batch, "--samples", "100000", "--capacity", f"{WORKER}=2"]
-    answer = stepcast("recommend", "--dnn", TARGET, *question, "--systems", "log_linear", "--json")
-    assert answer.code == 0, answer.err
-    content = json.loads(answer.out)
+def test_nodes_for_a_model_of_ones_own(there: Path) -> None:
+    job = ["--samples", "100000", "--capacity", f"{WORKER}=2", "--systems", "log_linear"]
+    asked = ["recommend", "--dnn", TARGET, *job]
+    content = stepcast(*asked, "--batch-size", "8", "--json").content
     assert content["model"]["target"] == TARGET
     assert content["question"]["dnn"] == content["model"]["dnn"]
     assert [candidate["workers"] for candidate in content["candidates"]] == [1, 2]
-    words = stepcast("recommend", "--dnn", TARGET, *question, "--systems", "log_linear")
-    assert words.out.splitlines()[0].startswith(f"{TARGET} is own-")
+    words = stepcast(*asked, "--global-batch", "8")
+    assert words.printed.splitlines()[0].startswith(f"{TARGET} is own-")
 
 
 def test_a_keras_model_is_profiled_with_servers_alone() -> None:
@@ -112,20 +104,21 @@ def test_what_makes_forecasts_of_a_model_unsure_is_said() -> None:
     graph = PrimitiveGraph("own-1234abcd", 1, (Primitive("input"),), (), 0)
     plain = OwnModel("own-1234abcd", "pytorch", 1, 100, graph, {}, (100, 1, 1))
     model = replace(plain, unknown_work={"aten::topk": 0.0123})
-    assert in_words(TARGET, model).splitlines() == [
+    assert OwnWorkload(TARGET, model).in_words.splitlines() == [
         f"{TARGET} is own-1234abcd: 100 parameters, 1 primitive operation, no images (samples of "
         "100 × 1 × 1).",
         "aten::topk: of unknown work, at most 1.2 % of all.",
     ]
     recurrent = replace(plain, unmeasured=("aten::lstm", "aten::_fft_r2c"))
-    _, doubt = in_words(TARGET, recurrent).splitlines()
+    _, doubt = OwnWorkload(TARGET, recurrent).in_words.splitlines()
     assert doubt == (
         "aten::lstm; aten::_fft_r2c: counted by the products that they consist of. Forecasts "
         "have not been judged on such operators: past errors are of other networks."
     )
     adapted = replace(plain, frozen_count=1_900)
-    assert " is own-1234abcd: trains 100 of 2,000 parameters, 1" in in_words(TARGET, adapted)
-    content = as_json(TARGET, replace(model, unmeasured=("aten::lstm",)))
+    in_words = OwnWorkload(TARGET, adapted).in_words
+    assert " is own-1234abcd: trains 100 of 2,000 parameters, 1" in in_words
+    content = OwnWorkload(TARGET, replace(model, unmeasured=("aten::lstm",))).as_json()
     assert content["unknown_work"] == {"aten::topk": 0.0123}
     assert content["unmeasured_operators"] == ["aten::lstm"]
 
@@ -193,24 +186,18 @@ def mistakes() -> Iterator[tuple[list[str], str]]:
     yield [TARGET, *ASKED, "--framework", "tensorflow"], "it makes a model of PyTorch; leave out"
     yield [TARGET, *ASKED, "--server", "emu.server"], "which no parameter servers train; leave out"
     yield [TARGET, *ASKED, "--sequence-length", "9"], "the example batch of your own has the words"
-    yield ["hf:bert-base-uncased", *ASKED], "nothing is downloaded; name its config.json, or a type"
     yield [TARGET, *ASKED, "--worker", "emu.avx512"], "unknown node type 'emu.avx512'; did you mean"
-    yield ["another.place:build_model", *ASKED], "no module 'another' in "
 
 
 @pytest.mark.parametrize(("words", "told"), list(mistakes()))
 def test_mistakes_are_one_line(there: Path, words: list[str], told: str) -> None:
-    answer = stepcast("predict", *words)
-    assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
-    assert told in answer.err
+    assert told in stepcast("predict", *words).refusal
 
 
 def test_a_home_without_a_history_says_so_before_the_model_is_built(
     there: Path, home: Path
 ) -> None:
-    answer = stepcast("predict", TARGET, *ASKED)
-    assert (answer.code, answer.err.count("\n")) == (2, 1)
-    assert "nothing has been measured in" in answer.err
+    assert "nothing has been measured in" in stepcast("predict", TARGET, *ASKED).refusal
 
 
 def test_a_profile_on_machines_of_others_is_refused(there: Path) -> None:
@@ -220,5 +207,4 @@ def test_a_profile_on_machines_of_others_is_refused(there: Path) -> None:
         answer.code,
         "machines of a fleet do not see the files of your model" in answer.err,
     ) == (2, True)
-    answer = stepcast("profile", "my_model", *given)
-    assert (answer.code, "expected package.module:function" in answer.err) == (2, True)
+    assert "expected package.module:function" in stepcast("profile", "my_model", *given).refusal

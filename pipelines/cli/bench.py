@@ -47,9 +47,17 @@ def bench(
                 print_text(f"  --set {defaults}")
         return
     benchmark = read_benchmark(name)
-    if page is not None:
-        _check_page(name, page)
-    outcome = benchmark.run(dict(map(_size, sizes or ())), tell)
+    if page is not None and name != "gpu":
+        raise BadInput(f"--page: {name} has no page; only gpu has")
+    if page is not None and not page.is_file():
+        raise BadInput(f"--page: there is no page {page}; `stepcast reproduce` makes one")
+    numbers = {}
+    for text in sizes or ():
+        size, _, number = text.partition("=")
+        if not number.isdecimal():
+            raise BadInput(f"--set {text}: expected SIZE=NUMBER, such as members=1000")
+        numbers[size] = int(number)
+    outcome = benchmark.run(numbers, tell)
     if page is not None:
         from reports import accuracy_page
 
@@ -73,19 +81,3 @@ def _in_words(table: "pl.DataFrame") -> "pl.DataFrame":
     rounded = table.with_columns(selectors.float().round_sig_figs(3))
     unknown = [name for name in rounded.columns if rounded[name].null_count()]
     return rounded.with_columns(pl.col(unknown).cast(pl.String).fill_null(""))
-
-
-def _check_page(name: str, page: Path) -> None:
-    """Refuse a page that is not there, and one for a benchmark without a page."""
-    if name != "gpu":
-        raise BadInput(f"--page: {name} has no page; only gpu has")
-    if not page.is_file():
-        raise BadInput(f"--page: there is no page {page}; `stepcast reproduce` makes one")
-
-
-def _size(text: str) -> tuple[str, int]:
-    """Read SIZE=NUMBER."""
-    name, _, number = text.partition("=")
-    if not number.isdecimal():
-        raise BadInput(f"--set {text}: expected SIZE=NUMBER, such as members=1000")
-    return name, int(number)

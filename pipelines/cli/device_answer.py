@@ -1,6 +1,7 @@
 """What `stepcast predict` prints of GPUs: a row for each choice of nodes, and what it rests on."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby
@@ -11,9 +12,10 @@ from forecasting.forecast import ScenarioForecast
 from forecasting.standing import standing
 from models.gpu_step.operators import HALF
 from pipelines.cli.tables import (
-    DURATION_UNITS,
     TableColumn,
     columns_of_terminal,
+    duration,
+    duration_unit,
     print_text,
     significant,
     table_lines,
@@ -36,7 +38,6 @@ _NAMED = 2
 """GPUs that a row names of those on which like operators were timed."""
 _TOLD = 0.005
 """Share of a step above which what is lost is told."""
-_UNCHECKED = "Quota and availability are not checked."
 
 
 def bounded_by_loader(forecast: ScenarioForecast, loader_samples_per_s: float) -> ScenarioForecast:
@@ -99,8 +100,10 @@ def print_devices(
     for line in _hosts(forecasts):
         print_text(line)
     print_text(f"To have a step of yours count: `{standing(forecasts[0]).measure_command}`.")
-    traced = f"Operators are those of PyTorch {torch}. " if (torch := _release("torch")) else ""
-    print_text(f"{traced}{_UNCHECKED}")
+    traced = ""
+    with suppress(PackageNotFoundError):
+        traced = f"Operators are those of PyTorch {version('torch')}. "
+    print_text(f"{traced}Quota and availability are not checked.")
 
 
 def _print_table(forecasts: Sequence[ScenarioForecast], dataset_samples: int | None) -> None:
@@ -137,7 +140,7 @@ def _cells(
 ) -> Iterator[str]:
     """Yield a row behind its node type."""
     assert forecast.value is not None
-    yield _time(forecast.value)
+    yield duration(forecast.value)
     yield (
         "-"
         if forecast.low is None or forecast.high is None
@@ -147,7 +150,7 @@ def _cells(
     yield "-" if per_s is None else significant(per_s)
     samples = dataset_samples or _SAMPLES
     if dataset_samples is not None:
-        yield "-" if per_s is None else _time(samples / per_s)
+        yield "-" if per_s is None else duration(samples / per_s)
     if (usd := forecast.usd_per_hour) and per_s:
         yield significant(usd * samples / per_s / 3600)
     else:
@@ -201,21 +204,21 @@ def _under(forecast: ScenarioForecast, detail: Mapping[str, Any]) -> Iterator[st
     yield "; ".join(words)
     if detail["binds"] == "host" and detail["host_rests_on"] == "public":
         fast, slow = (detail["alone_s"] * detail[f"{name}_host"] for name in ("fastest", "slowest"))
-        yield f"with the fastest public host {_time(fast)}, with the slowest {_time(slow)}"
+        yield f"with the fastest public host {duration(fast)}, with the slowest {duration(slow)}"
     if detail["exchange_s"]:
         percent, n = detail["scaling_percent"], detail["scaling_n"]
         past = "never judged" if percent is None else f"past error {percent:.0f} %, n = {n}"
         yield (
-            f"a GPU alone {_time(detail['alone_s'])}, the slowest of {detail['gpus']} "
+            f"a GPU alone {duration(detail['alone_s'])}, the slowest of {detail['gpus']} "
             f"{100 * detail['straggling_share']:.0f} % longer, "
-            f"exchanges {_time(detail['exchange_s'])}"
+            f"exchanges {duration(detail['exchange_s'])}"
             + ("" if (mbps := forecast.scenario.link_mbps) is None else f" at {mbps / 1000:g} Gb/s")
         )
         if forecast.scenario.strategy.is_divided:
             yield (
-                f"stages idle {_time(detail['bubble_s'])}; of the exchanges "
-                f"{_time(detail['tensor_s'])} among tensor ranks and "
-                f"{_time(detail['transfer_s'])} between stages have nothing beside them"
+                f"stages idle {duration(detail['bubble_s'])}; of the exchanges "
+                f"{duration(detail['tensor_s'])} among tensor ranks and "
+                f"{duration(detail['transfer_s'])} between stages have nothing beside them"
             )
         yield f"scaling {100 * detail['alone_s'] / detail['step_s']:.0f} %; {past}"
         if own := ", ".join(detail["own_clusters"]):
@@ -270,30 +273,27 @@ def _timed_part(each: Mapping[str, Any], precision: str, detail: Mapping[str, An
 
 def _parts(precision: str, detail: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a GPU's step consists of: the larger of two, and what is lost beside."""
-    yield f"GPU {_time(detail['gpu_s'])}"
-    yield f"host {_time(detail['host_s'])}"
+    yield f"GPU {duration(detail['gpu_s'])}"
+    yield f"host {duration(detail['host_s'])}"
     for name, words in (
         ("waits_s", f"waits for {'loss scaling' if precision == 'float16' else 'values'}"),
         ("varied_s", "uneven launching"),
     ):
         if detail[name] > _TOLD * detail["alone_s"]:
-            yield f"{words} {_time(detail[name])}"
+            yield f"{words} {duration(detail[name])}"
 
 
 def _hosts(forecasts: Sequence[ScenarioForecast]) -> Iterator[str]:
     """Yield whose host issues the steps."""
     for rests, words in _HOSTS.items():
-        matching = [
-            forecast for forecast in forecasts if _detail(forecast)["host_rests_on"] == rests
-        ]
-        if matching:
-            types = dict.fromkeys(map(_node_type_and_processor, matching))
+        types: dict[str, None] = {}
+        for forecast in forecasts:
+            detail, name = _detail(forecast), forecast.scenario.nodes[0].node_type
+            if detail["host_rests_on"] == rests:
+                processor = detail.get("processor")
+                types[name if processor is None else f"{name} ({processor})"] = None
+        if types:
             yield f"Host of {', '.join(types)}: {words}."
-
-
-def _node_type_and_processor(forecast: ScenarioForecast) -> str:
-    name, processor = forecast.scenario.nodes[0].node_type, _detail(forecast).get("processor")
-    return name if processor is None else f"{name} ({processor})"
 
 
 def _explained(forecast: ScenarioForecast) -> Iterator[str]:
@@ -313,7 +313,7 @@ def _explained(forecast: ScenarioForecast) -> Iterator[str]:
         part = 100 * operator["gpu_s"] / detail["gpu_s"] if detail["gpu_s"] else 0.0
         yield (
             f"  {operator['operator']}: {count(operator['calls'], 'call')}, "
-            f"{_time(operator['gpu_s'])}, {part:.0f} %"
+            f"{duration(operator['gpu_s'])}, {part:.0f} %"
         )
 
 
@@ -336,25 +336,9 @@ def _nodes(forecast: ScenarioForecast) -> str:
     return name if strategy.workers == 1 else f"{strategy.workers} × {name}"
 
 
-def _release(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def _time(seconds: float) -> str:
-    if seconds < 1:
-        return f"{1e3 * seconds:.3g} ms"
-    least_s, unit = next(each for each in DURATION_UNITS if seconds >= each[0])
-    return f"{seconds / (least_s or 1):.3g} {unit}"
-
-
 def _span(low: float, high: float, value: float) -> str:
     """Return an interval in the unit of its value."""
-    unit_s = 1e-3
-    if value >= 1:
-        unit_s = next(least_s for least_s, _ in DURATION_UNITS if value >= least_s) or 1.0
+    unit_s, _ = duration_unit(value)
     return "–".join(
         f"{end:.0f}" if end >= 100 else f"{end:.3g}" for end in (low / unit_s, high / unit_s)
     )

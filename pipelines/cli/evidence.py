@@ -83,7 +83,8 @@ def _fallback_lines(forecasts: Sequence[ScenarioForecast]) -> Iterator[str]:
     labels_of: dict[tuple[str, str], list[str]] = {}
     for forecast in forecasts:
         if (other := forecast.answered_by) is not None:
-            labels_of.setdefault((forecast.system.name, other), []).append(label(forecast))
+            of = labels_of.setdefault((forecast.system.name, other), [])
+            of.append(label(forecast.scenario))
     for (system, other), labels in labels_of.items():
         yield (
             f"{system}: of {name_some(labels)} the forecast is that of {other}, because on "

@@ -102,9 +102,6 @@ def _print(figure: pl.DataFrame) -> None:
     print_rows(columns, rows)
 
 
-# How a run was made.
-
-
 _APART = (COMMAND, CODE_VERSION, KEY)
 _NOT_KEPT = "not kept: the run is from before runs kept it"
 _Row = Mapping[str, Any]
@@ -127,13 +124,13 @@ def lines_of(warehouse: Warehouse, run_id: str) -> Iterator[str]:
     yield from _listed_fields("artefacts", _files(warehouse.landing / run_id))
     if row["comparable_id"] is not None:
         figures = warehouse.query("figures", words=row["comparable_id"]).filter(run_id=run_id)
-        yield from _listed_fields("measured", dict(map(_figure, figures.to_dicts())))
+        values = {
+            ", ".join(filter(None, (each["metric"], each["point"]))): each
+            for each in figures.to_dicts()
+        }
+        measured = {name: f"{of['value']:.6g} {of['unit']}" for name, of in values.items()}
+        yield from _listed_fields("measured", measured)
         yield f"over time: stepcast history {row['comparable_id']}"
-
-
-def _figure(row: _Row) -> tuple[str, str]:
-    name = ", ".join(filter(None, (row["metric"], row["point"])))
-    return name, f"{row['value']:.6g} {row['unit']}"
 
 
 def _about(row: _Row) -> Iterator[str]:

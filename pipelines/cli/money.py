@@ -2,11 +2,10 @@
 
 import signal
 import sys
-import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -24,61 +23,48 @@ MaxUsd = Annotated[
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Rent without a question.")]
-_REFRESH_S = 5.0
 
 
-@dataclass
-class SpendingLimit:
-    """What a command may spend, and whether its user has agreed.
+@contextmanager
+def renting(
+    home: Path,
+    max_usd: float | None,
+    backend: Backend,
+    types: Collection[str],
+    estimate: Callable[["Allowance"], str],
+    *,
+    yes: bool,
+) -> Iterator[None]:
+    """Ask, let the block rent within a cap, and say what it has cost.
 
-    Attributes:
+    Args:
+        home: its history has prices, and gets what was rented.
         max_usd: the cap; None: none was given.
-        agreed: whether to ask no more.
-        account: in the book; none before the first launch is allowed.
+        backend: where it measures; where nothing is rented, this does nothing.
+        types: that may be rented, beside those of the fleet file.
+        estimate: returns it in words, at these prices.
+        yes: whether to ask nothing.
+
+    Raises:
+        BadInput: nobody is there to be asked, or a price is not known.
+        StepcastError: the user did not agree.
     """
+    from profilers.clusters.fleet import RENTED
 
-    max_usd: float | None = None
-    agreed: bool = False
-    account: str | None = None
+    if backend not in RENTED:
+        yield
+        return
+    from profilers.renting.cap import use_allowance
+    from studies.renting import allowance
 
-    @contextmanager
-    def renting(
-        self,
-        home: Path,
-        backend: Backend,
-        types: Collection[str],
-        estimate: Callable[["Allowance"], str],
-    ) -> Iterator[None]:
-        """Ask, let the block rent within the cap, and say what it has cost.
-
-        Args:
-            home: its history has prices, and gets what was rented.
-            backend: where it measures; where nothing is rented, this does nothing.
-            types: that may be rented, beside those of the fleet file.
-            estimate: returns it in words, at these prices.
-
-        Raises:
-            BadInput: nobody is there to be asked, or a price is not known.
-            StepcastError: the user did not agree.
-        """
-        from profilers.clusters.fleet import RENTED
-
-        if backend not in RENTED:
+    assert max_usd is not None
+    may = allowance(home, max_usd, types, say=_say)
+    confirm_spending(estimate(may), yes=yes)
+    with use_allowance(may), exit_on_signals():
+        try:
             yield
-            return
-        from profilers.renting.cap import use_allowance
-        from studies import renting
-
-        assert self.max_usd is not None
-        may = renting.allowance(home, self.max_usd, types, self.account, _say)
-        self.account = may.account
-        confirm_spending(estimate(may), yes=self.agreed)
-        self.agreed = True
-        with use_allowance(may), exit_on_signals():
-            try:
-                yield
-            finally:
-                _bill(home, may)
+        finally:
+            _bill(home, may)
 
 
 def spending_in_words() -> str:
@@ -88,17 +74,9 @@ def spending_in_words() -> str:
     from profilers import clock
     from profilers.renting.cap import current_allowance
 
-    may = current_allowance()
-    if may is None:
+    if (may := current_allowance()) is None:
         return ""
-    at_s, words = _shown.get(may.account, (-_REFRESH_S, ""))
-    if time.monotonic() - at_s >= _REFRESH_S:
-        words = may.in_words(clock.now())
-        _shown[may.account] = time.monotonic(), words
-    return f", {words}"
-
-
-_shown: dict[str, tuple[float, str]] = {}
+    return f", {may.in_words(clock.now())}"
 
 
 def confirm_spending(text: str, *, yes: bool) -> None:
@@ -125,13 +103,19 @@ def confirm_spending(text: str, *, yes: bool) -> None:
 
 @contextmanager
 def exit_on_signals() -> Iterator[None]:
-    """End as by Ctrl-C where this process is to end, or its terminal is gone."""
+    """End as by Ctrl-C where this process is to end, or its terminal is gone; not under nohup."""
 
-    def interrupted(*_: object) -> None:
-        signal.raise_signal(signal.SIGINT)
+    def interrupted(_: int, frame: FrameType | None) -> None:
+        handler = signal.getsignal(signal.SIGINT)  # Dagster has one of its own
+        # Who is started in the background ignores Ctrl-C, and ends all the same.
+        handler = handler if callable(handler) else signal.default_int_handler
+        handler(signal.SIGINT, frame)
 
-    numbers = signal.SIGTERM, signal.SIGHUP
-    before = {number: signal.signal(number, interrupted) for number in numbers}
+    before = {
+        number: signal.signal(number, interrupted)
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) != signal.SIG_IGN
+    }
     try:
         yield
     finally:

@@ -1,21 +1,21 @@
 """`stepcast node-types`: what node types have, what they cost, and what was measured of them."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import polars as pl
 import typer
 
+from models.gpu_step.device import Device, device_of_node, devices
 from pipelines.cli.query import Form, history_here
 from pipelines.cli.tables import TableColumn, print_frame, print_rows, print_text
+from profilers.clusters import node_types as catalogue
+from profilers.clusters.fleet import FleetType
+from profilers.clusters.node_types import NodeType
 from studies.messages import count
+from warehouse.history import PublishedHistory
 from warehouse.home import HISTORY, home
 from warehouse.records import BadInput
-
-if TYPE_CHECKING:
-    from models.gpu_step.device import Device
-    from profilers.clusters.fleet import FleetType
-    from profilers.clusters.node_types import NodeType
-    from warehouse.history import PublishedHistory
 
 
 def node_types(
@@ -30,8 +30,6 @@ def node_types(
 
     Example: stepcast node-types --gpu a100
     """
-    import polars as pl
-
     rows = node_type_rows(history_here() if (home() / HISTORY).exists() else None, gpu)
     if form != "table":
         print_frame(pl.DataFrame(rows, infer_schema_length=None), form)
@@ -51,15 +49,13 @@ def node_types(
 
 
 def node_type_rows(
-    history: "PublishedHistory | None", gpu: str | None = None
+    history: PublishedHistory | None, gpu: str | None = None
 ) -> list[dict[str, Any]]:
     """Return what is known of each node type, or of those that have a GPU, by column.
 
     Raises:
         BadInput: none has it.
     """
-    from profilers.clusters import node_types as catalogue
-
     # What the fleet file says of a type of the catalogue is how it is used, not what it has.
     kinds: dict[str, NodeType | FleetType] = {**catalogue.fleet_types(), **catalogue.node_types()}
     if gpu is not None:
@@ -97,26 +93,21 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
     else:
         has = row["isa"] or "-"
     runs = f"{row['runs']:,} " if row["runs"] else ""
+    numbers = ("gbit_per_s", "cores", "memory_gib", "usd_per_hour")
     return [
         row["node_type"],
         has,
-        *(_number(row[name]) for name in ("gbit_per_s", "cores", "memory_gib", "usd_per_hour")),
+        *("-" if row[name] is None else f"{row[name]:.4g}" for name in numbers),
         f"{runs}{row['evidence'] or '-'}",
     ]
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
-
-
-def _device(name: str, kind: "NodeType | FleetType") -> "Device | None":
+def _device(name: str, kind: NodeType | FleetType) -> Device | None:
     """Return the data sheet of a node type's GPU."""
-    from models.gpu_step.device import device_of_node, devices
-
     return device_of_node(name) or devices().get((kind.gpu or "").lower().replace(" ", "-"))
 
 
-def _hardware(name: str, kind: "NodeType | FleetType") -> dict[str, Any]:
+def _hardware(name: str, kind: NodeType | FleetType) -> dict[str, Any]:
     """Return the columns of a machine, by name."""
     fields = kind.model_dump()
     device = None if kind.gpu is None else _device(name, kind)
@@ -135,7 +126,7 @@ def _hardware(name: str, kind: "NodeType | FleetType") -> dict[str, Any]:
     }
 
 
-def _prices(history: "PublishedHistory | None") -> dict[str, float]:
+def _prices(history: PublishedHistory | None) -> dict[str, float]:
     """Return the newest observed price on demand of each node type, US dollars per hour."""
     if history is None:
         return {}
@@ -144,10 +135,8 @@ def _prices(history: "PublishedHistory | None") -> dict[str, float]:
     return dict(newest.select("node_type", "usd_per_hour").iter_rows())
 
 
-def _runs(history: "PublishedHistory | None") -> dict[str, int]:
+def _runs(history: PublishedHistory | None) -> dict[str, int]:
     """Return how many runs there are: ours of each node type, others' of each GPU by its name."""
-    from models.gpu_step.device import devices
-
     counts: dict[str, int] = {}
     if history is None:
         return counts
@@ -160,7 +149,7 @@ def _runs(history: "PublishedHistory | None") -> dict[str, int]:
     return counts
 
 
-def _evidence(name: str, kind: "NodeType | FleetType", runs: Mapping[str, int]) -> dict[str, Any]:
+def _evidence(name: str, kind: NodeType | FleetType, runs: Mapping[str, int]) -> dict[str, Any]:
     """Return on what a forecast about a node type can rest, the nearest first, and its runs."""
     if name in runs:
         return {"runs": runs[name], "evidence": "runs"}

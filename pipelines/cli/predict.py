@@ -53,8 +53,8 @@ def predict(
     Example: stepcast predict --dnn small_cnn --framework pytorch --image-size 32 --batch-size 12
     --workers 2,4,8 --worker emu.avx512.s15 --link-mbps 200 --calibrate workers=2,step_s=0.41
     """
+    from pipelines.cli.own_workload import is_target
     from pipelines.cli.questions import forecast
-    from pipelines.cli.workload import is_target
 
     if asked is not None:
         is_own = is_target(asked)

@@ -10,9 +10,9 @@ from forecasting.scope import ForecastRefusal
 from pipelines.cli import evidence
 from pipelines.cli.answers import epoch_s, label
 from pipelines.cli.device_answer import print_devices
+from pipelines.cli.own_workload import advice, profile_commands
 from pipelines.cli.questions import AnsweredForecasts
-from pipelines.cli.tables import DURATION_UNITS, TableColumn, print_rows, print_text, significant
-from pipelines.cli.workload import advice, profile_commands
+from pipelines.cli.tables import TableColumn, duration_unit, print_rows, print_text, significant
 from studies.messages import count, name_some
 from warehouse.records import Scenario
 
@@ -55,7 +55,9 @@ def print_answer(
     for forecast in answer.forecasts:
         if forecast.value is None:
             name = forecast.system.name
-            print_text(f"{name} knows only an interval of {label(forecast)}: {forecast.unknown}")
+            print_text(
+                f"{name} knows only an interval of {label(forecast.scenario)}: {forecast.unknown}"
+            )
     for line in (*evidence.forecast_lines(answer), *_refusals(answered, named, explain)):
         print_text(line)
     if answer.written:
@@ -78,7 +80,7 @@ def _table(
     ]
     rows = [
         [
-            label(forecast),
+            label(forecast.scenario),
             forecast.system.name,
             "only an interval"
             if forecast.value is None
@@ -109,8 +111,8 @@ def epoch_in_words(forecast: ScenarioForecast, samples: int) -> str:
     epoch = epoch_s(forecast, samples)
     if epoch is None:
         return "-"
-    least_s, unit = next(each for each in DURATION_UNITS if epoch[0] >= each[0])
-    numbers = [f"{some / (least_s or 1):.3g}" for some in epoch if some is not None]
+    unit_s, unit = duration_unit(epoch[0])
+    numbers = [f"{some / unit_s:.3g}" for some in epoch if some is not None]
     interval = f" ({numbers[1]} to {numbers[2]})" if len(numbers) > 1 else ""
     return f"{numbers[0]} {unit}{interval}"
 
@@ -168,7 +170,7 @@ def _reasons(
         if minutes and any(missing.of_train for missing in refusals[0].lacking):
             about += " for each"
         is_clear = len(refusals) == everything or refusals[0].scenario.label in reason
-        of = "" if is_clear else f" ({name_some([label(each) for each in refusals])})"
+        of = "" if is_clear else f" ({name_some([label(each.scenario) for each in refusals])})"
         lacks = any(each.lacking for each in refusals)
         lines.setdefault((f"{reason}{about}{of}", lacks), []).append(system)
     for (line, lacks), systems in lines.items():

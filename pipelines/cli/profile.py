@@ -1,7 +1,6 @@
 """`stepcast profile`: the user's own model on nodes of this machine, for more systems to tell."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,21 +10,20 @@ from forecasting.options import ProfileOptions
 from forecasting.study_checks import chosen_backend
 from pipelines.cli.errors import Interrupted
 from pipelines.cli.options import takes
-from pipelines.cli.progress import LineProgress
-from pipelines.cli.tables import print_text, tell
-from pipelines.cli.workload import (
-    Options,
+from pipelines.cli.own_workload import (
     OwnWorkload,
     is_target,
     target_as_trained,
     tracing_own_workload,
 )
+from pipelines.cli.progress import LineProgress
+from pipelines.cli.tables import print_text, tell
 from profilers.clusters import BackendChoice, host_id
 from profilers.clusters.fleet import BACKENDS
 from profilers.clusters.node_types import check_host, fleet_types, node_group
 from studies import measurement
 from studies.plan import tasks
-from studies.rounds import Round, open_round
+from studies.rounds import open_round
 from studies.study import Study
 from warehouse.home import home
 from warehouse.landing import landed_runs
@@ -78,7 +76,10 @@ def profile(
             f"{elsewhere}: machines of a fleet do not see the files of your model; profile it on "
             "nodes of this machine, `stepcast node-types`"
         )
-    with tracing_own_workload(target, _of_replicas(options), asked.sequence_length) as traced:
+    if not options.keys().isdisjoint({"workers", "server", "link_mbps"}):
+        # Replicas have a number of workers and a speed of links.
+        options = {"workers": 1, "link_mbps": _LINK_MBPS, **options}
+    with tracing_own_workload(target, options, asked.sequence_length) as traced:
         own = traced()
     for name in {name for curve in own.curves for name in curve.worker}:
         check_host(node_group("worker", name, 1))
@@ -86,21 +87,26 @@ def profile(
     chosen, why = chosen_backend(backend)
     warehouse = Warehouse(home())
     landed, host = landed_runs(warehouse.landing), host_id(chosen)
-    study = _study(own, target, probes)
+    study = Study.model_validate(
+        {
+            "name": f"profile.{own.model.dnn}",
+            "description": f"Passes of {target}.",
+            "probes": probes,
+            "train": [curve.model_copy(update={"is_judged": False}) for curve in own.curves],
+        }
+    )
     round_ = open_round(study, inputs_of_study(study), chosen, host, landed)
     print_text(own.in_words)
     tell(f"backend {chosen}: {why}")
-    _measure(round_, probes, warehouse.landing)
+    progress = LineProgress(tasks(round_))
+    try:
+        for probe in probes:
+            round_ = measurement.profile(round_, probe, warehouse.landing, progress)
+    except KeyboardInterrupt:
+        raise Interrupted("stopped, and everything torn down; the same command goes on") from None
     warehouse.load()
     what = "steps" if "tf_trace" in probes else "passes"
     print_text(f"Its {what} on {worker} have landed; `stepcast predict {target} …` rests on them.")
-
-
-def _of_replicas(options: Options) -> Options:
-    """Return options with the number of workers and a speed of links, where there are replicas."""
-    if options.keys().isdisjoint({"workers", "server", "link_mbps"}):
-        return options
-    return {"workers": 1, "link_mbps": _LINK_MBPS, **options}
 
 
 def probes_of(own: OwnWorkload, link_mbps: float | None) -> Probes:
@@ -117,23 +123,3 @@ def probes_of(own: OwnWorkload, link_mbps: float | None) -> Probes:
             "and --link-mbps (without servers Ceer alone knows such training, and needs no profile)"
         )
     return _TRACES
-
-
-def _study(own: OwnWorkload, target: str, probes: Probes) -> Study:
-    return Study.model_validate(
-        {
-            "name": f"profile.{own.model.dnn}",
-            "description": f"Passes of {target}.",
-            "probes": probes,
-            "train": [curve.model_copy(update={"is_judged": False}) for curve in own.curves],
-        }
-    )
-
-
-def _measure(round_: Round, probes: Probes, landing: Path) -> None:
-    progress = LineProgress(tasks(round_))
-    try:
-        for probe in probes:
-            round_ = measurement.profile(round_, probe, landing, progress)
-    except KeyboardInterrupt:
-        raise Interrupted("stopped, and everything torn down; the same command goes on") from None

@@ -5,9 +5,11 @@ import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import polars as pl
 import typer
+from polars import selectors
 
 from pipelines.cli.tables import Format, print_frame, print_frames, print_table, tell
 from warehouse import limits
@@ -19,10 +21,7 @@ from warehouse.history import (
 )
 from warehouse.home import MAIN, home
 from warehouse.records import BadInput
-from warehouse.warehouse import Warehouse, stream
-
-if TYPE_CHECKING:
-    import polars as pl
+from warehouse.warehouse import QUERIES, Warehouse, stream
 
 LEADERBOARD = (
     "system",
@@ -95,7 +94,11 @@ def query(
     Example: stepcast query
     """
     if name is None:
-        _list_queries(form)
+        rows = [
+            {"query": name, "question": question, "param": ", ".join(params)}
+            for name, question, params, _ in ready_queries()
+        ]
+        print_frame(pl.DataFrame(rows), form)
         return
     params = dict(parameter(text) for text in param or [])
     print_frame(history_here().query(name, **params), form)
@@ -115,11 +118,8 @@ def accuracy(
         print_board(board)
 
 
-def print_board(board: "pl.DataFrame") -> None:
+def print_board(board: pl.DataFrame) -> None:
     """Print how wrong systems are; JSON has more columns."""
-    import polars as pl
-    from polars import selectors
-
     words = pl.col("split", "metric").str.replace_all("_", " ")
     print_table(board.select(BOARD).with_columns(words, selectors.float().round(2)))
 
@@ -135,19 +135,28 @@ def history_here() -> PublishedHistory:
     return PublishedHistory(home())
 
 
-def warehouse_here() -> Warehouse:
-    """Return the warehouse of this home for an answer that is to be written to the ledger.
+def warehouse_here(*, dry_run: bool = False) -> Warehouse:
+    """Return what forecasts rest on: the warehouse where they are to be written to its ledger.
 
     Where it cannot be written, the published history, and a line on stderr says that nothing is.
 
+    Args:
+        dry_run: whether nothing is to be written.
+
     Raises:
-        BadInput: there is none, or as `history_here`.
+        BadInput: nothing has been measured in this home, or as `history_here`.
     """
+    from networks.kept_graphs import keep_beside
+
     if not (home() / MAIN).exists():
         raise BadInput(
-            f"no warehouse in {home()} yet; run `make demo` or `stepcast run`; for GPUs, `stepcast "
-            "load public` brings what others measured"
+            f"nothing has been measured in {home()} yet; run a study first: `make demo` or "
+            "`stepcast run STUDY.yaml`; for GPUs, `stepcast load public` brings what others "
+            "measured"
         )
+    keep_beside(home())
+    if dry_run:
+        return history_here()
     if (reason := explain_unwritable(home())) is None:
         _tell_left_out()
         return Warehouse(home())
@@ -165,21 +174,8 @@ def _tell_left_out() -> None:
         tell(line)
 
 
-def _list_queries(form: Format) -> None:
-    """Print the queries, the question that each answers, and its parameters."""
-    import polars as pl
-
-    rows = [
-        {"query": name, "question": question, "param": ", ".join(params)}
-        for name, question, params, _ in ready_queries()
-    ]
-    print_frame(pl.DataFrame(rows), form)
-
-
 def ready_queries() -> Iterator[tuple[str, str, list[str], str]]:
     """Yield the name, question, parameters and SQL of each query that comes with Stepcast."""
-    from warehouse.warehouse import QUERIES
-
     for file in sorted(QUERIES.glob("*.sql")):
         sql = file.read_text()
         question = sql.partition("\n")[0].removeprefix("--").strip()

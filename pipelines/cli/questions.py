@@ -9,27 +9,15 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from forecasting.options import ForecastOptions, RentalOptions, named_as_options
-from pipelines.cli.query import history_here, warehouse_here
-from pipelines.cli.workload import (
-    OwnWorkload,
-    check_length,
-    check_options,
-    curves_of,
-    is_target,
-    of_file,
-    of_options,
-    target_as_trained,
-    tracing_model,
-    tracing_own_workload,
-)
-from warehouse.home import MAIN, home
+from pipelines.cli import own_workload, templates
+from pipelines.cli.own_workload import OwnWorkload
+from pipelines.cli.query import warehouse_here
 from warehouse.records import BadInput
 
 if TYPE_CHECKING:
     from forecasting.decisions.answer import DecisionAnswer, Predict
     from forecasting.decisions.question import JobQuestion
     from forecasting.forecast import ForecastAnswer
-    from networks.own_model import OwnModel
     from studies.curve import Curve
     from warehouse.warehouse import Warehouse
 
@@ -61,18 +49,18 @@ def forecast(
         BadInput: an option is wrong, nothing has been measured, or the model has no graph.
     """
     training, length = options.training, options.sequence_length
-    own, templates = None, list[Mapping[str, object]]()
+    own, listed = None, list[Mapping[str, object]]()
     with ExitStack() as stack:
         # While a child process traces the user's model, this one gets ready to forecast.
         model = None
         if (target := _target(options)) is not None:
-            warehouse = history or _history(dry_run=options.dry_run)
+            warehouse = history or warehouse_here(dry_run=options.dry_run)
             del training["dnn"]
-            model = stack.enter_context(tracing_own_workload(target, training, length))
+            traced = own_workload.tracing_own_workload(target, training, length)
+            model = stack.enter_context(traced)
         from forecasting.calibration import corrected, with_measured, write_corrected
         from forecasting.forecast import predict_curves
         from forecasting.inputs import systems_named
-        from pipelines.cli.calibrate import parse_measured_step
         from pipelines.cli.device_answer import bounded_by_loader
 
         systems = systems_named(options.systems)
@@ -80,16 +68,20 @@ def forecast(
             own = model()
             curves: Sequence[Curve] = own.curves
         else:
-            check_length(length)
+            own_workload.check_length(length)
             file = options.file
-            templates = of_options(training) if file is None else of_file(file, training)
-            curves = curves_of(templates, file)
-            warehouse = history or _history(dry_run=options.dry_run)
+            listed = (
+                templates.of_options(training)
+                if file is None
+                else templates.of_file(file, training)
+            )
+            curves = templates.curves_of(listed, file)
+            warehouse = history or warehouse_here(dry_run=options.dry_run)
     if options.what_if is not None:
         curves = [*(curve.model_copy(update={"what_if": None}) for curve in curves), *curves]
     _check_devices(curves)
     text = options.calibrate
-    step = None if text is None else parse_measured_step(text, curves)
+    step = None if text is None else templates.parse_measured_step(text, curves)
     answer = predict_curves(
         warehouse,
         curves if step is None else with_measured(curves, step),
@@ -106,7 +98,7 @@ def forecast(
     if (speed := options.loader_samples_per_s) is not None:
         bounded = tuple(bounded_by_loader(forecast, speed) for forecast in answer.forecasts)
         answer = replace(answer, forecasts=bounded)
-    return AnsweredForecasts(answer, own, templates)
+    return AnsweredForecasts(answer, own, listed)
 
 
 def _target(options: ForecastOptions | RentalOptions) -> str | None:
@@ -116,8 +108,8 @@ def _target(options: ForecastOptions | RentalOptions) -> str | None:
         BadInput: something is said of how it is trained that only models of Hugging Face have.
     """
     dnn = options.dnn
-    is_own = isinstance(dnn, str) and is_target(dnn, NETWORK)
-    return target_as_trained(str(dnn) if is_own else None, options.of_hugging_face)
+    is_own = isinstance(dnn, str) and own_workload.is_target(dnn, NETWORK)
+    return own_workload.target_as_trained(str(dnn) if is_own else None, options.of_hugging_face)
 
 
 def _check_devices(curves: "Sequence[Curve]") -> None:
@@ -137,40 +129,13 @@ def _check_devices(curves: "Sequence[Curve]") -> None:
         raise BadInput(f"devices_per_node: {devices} of each node, but {name} has {gpus(name)}")
 
 
-def _history(*, dry_run: bool) -> "Warehouse":
-    """Return what forecasts rest on: the warehouse where they are to be written to its ledger.
-
-    Raises:
-        BadInput: nothing has been measured in this home.
-    """
-    from networks.kept_graphs import keep_beside
-
-    if not (home() / MAIN).exists():
-        raise BadInput(
-            f"nothing has been measured in {home()} yet; run a study first: `make demo` or "
-            "`stepcast run STUDY.yaml`; for GPUs, `stepcast load public` brings what others "
-            "measured"
-        )
-    keep_beside(home())
-    return history_here() if dry_run else warehouse_here()
-
-
-@dataclass(frozen=True)
-class AnsweredJob:
-    """What to rent for a job of a network of ours, or of a model of the user's own."""
-
-    answer: "DecisionAnswer"
-    model: "OwnModel | None"
-    target: str | None
-
-
 def recommend(
     options: RentalOptions,
     say: Say = lambda _: None,
     history: "Warehouse | None" = None,
     predict: "Predict | None" = None,
-) -> AnsweredJob:
-    """Choose nodes for a job, and write that to the ledger.
+) -> "tuple[DecisionAnswer, OwnWorkload | None]":
+    """Choose nodes for a job, and write that to the ledger; return that, and the user's model.
 
     Args:
         options: the job, and what can be rented.
@@ -185,7 +150,6 @@ def recommend(
     from forecasting.decisions.offers import read_gpu_offers
     from forecasting.forecast import predict_curves
     from forecasting.inputs import systems_named
-    from networks.kept_graphs import keep_beside
     from networks.own_huggingface import PREFIX
     from profilers.clusters.node_types import gpus
 
@@ -208,8 +172,7 @@ def recommend(
         question = question.model_copy(update={"framework": "pytorch"})
     if options.devices_per_node is None and any(gpus(name) > 1 for name in capacity):
         question = question.model_copy(update={"all_gpus": True})
-    keep_beside(home())
-    question, model = _with_model(question, capacity, options)
+    question, own = _with_model(question, capacity, options)
     decided = answer(
         warehouse,
         question,
@@ -225,7 +188,7 @@ def recommend(
         say=say,
         predict=predict or predict_curves,
     )
-    return AnsweredJob(decided, model, _target(options))
+    return decided, own
 
 
 def question_of(options: RentalOptions) -> "JobQuestion":
@@ -284,7 +247,7 @@ def _samples(options: RentalOptions) -> int:
 
 def _with_model(
     question: "JobQuestion", capacity: Mapping[str, int], options: RentalOptions
-) -> "tuple[JobQuestion, OwnModel | None]":
+) -> "tuple[JobQuestion, OwnWorkload | None]":
     """Return the question about a network that is known by its name from now on.
 
     Raises:
@@ -298,19 +261,20 @@ def _with_model(
 
     target, length = question.dnn, options.sequence_length
     if ":" not in target:
-        check_length(length)
+        own_workload.check_length(length)
         return question, None
     given = {name: value for name, value in options.training.items() if name != "dnn"}
-    check_options(target, given, length)
-    on_gpus = any(device_of_node(name) is not None for name in capacity)
+    own_workload.check_options(target, given, length)
     # Replicas for which there is no room are sharded.
     ways = (True,) if question.layouts else (False, True)
     asked = {step_precision(question.precision, once): None for once in ways}
+    on_gpus = any(device_of_node(name) is not None for name in capacity)
     precisions = list(asked) if on_gpus else []
     batch_sizes = batch_sizes_of(question, capacity)
-    with tracing_model(target, batch_sizes, given, length, precisions) as traced:
+    with own_workload.tracing_model(target, batch_sizes, given, length, precisions) as traced:
         model = traced()
     if question.layouts:
         kept = {name: step["kept"] for name, step in model.gpu_steps.items() if "kept" in step}
         register_own_model(replace(model, dnn=f"{model.dnn}{KEPT}", gpu_steps=kept))
-    return question.model_copy(update=model.workload_fields), model
+    own = OwnWorkload(target, model, sequence_length=length)
+    return question.model_copy(update=model.workload_fields), own

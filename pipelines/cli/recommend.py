@@ -52,32 +52,30 @@ def recommend(
     emu.sse41.s15=8 --link-mbps 500 --picture front.svg
     """
     from pipelines.cli.questions import recommend as asked
-    from pipelines.cli.workload import as_asked, in_words
-    from pipelines.cli.workload import as_json as model_as_json
 
     check_picture(picture)
-    job = asked(options, say=tell)
-    answer, model, target = job.answer, job.model, job.target or ""
-    of = None if model is None else model_as_json(target, model)
+    answer, own = asked(options, say=tell)
+    model = None if own is None else own.as_json()
     if as_json:
         from pipelines.cli.recommendation import RecommendAnswer
 
-        typer.echo(RecommendAnswer.of(answer, of).model_dump_json())
+        typer.echo(RecommendAnswer.of(answer, model).model_dump_json())
     else:
         from pipelines.cli.recommend_output import print_decision
 
-        if model is not None:
-            print_text(in_words(target, model))
-        print_decision(answer, job.target)
+        if own is not None:
+            print_text(own.in_words)
+        print_decision(answer, None if own is None else own.target)
 
     if html is not None:
         from pipelines.cli.recommendation import answer_page
 
-        write_page(html, answer_page(answer, of, options), told=not as_json)
+        write_page(html, answer_page(answer, model, options), told=not as_json)
 
     def drawn() -> "Figure":
+        from pipelines.cli.own_workload import as_asked
         from reports.recommendation_plot import of_all_systems
 
-        return of_all_systems(answer, None if model is None else as_asked(target))
+        return of_all_systems(answer, None if own is None else as_asked(own.target))
 
     write_picture(picture, drawn, told=not as_json)

@@ -10,8 +10,8 @@ from models.choice.candidates import Candidate
 from models.choice.limits import LIMITS, Limit
 from models.choice.offers import Span
 from pipelines.cli import evidence
-from pipelines.cli.tables import TableColumn, print_rows, print_text, significant
-from pipelines.cli.workload import profile_command
+from pipelines.cli.own_workload import profile_command
+from pipelines.cli.tables import TableColumn, duration, print_rows, print_text, significant
 from studies.messages import count, name_some
 from warehouse.records import on_images
 
@@ -74,7 +74,7 @@ def _question(answer: DecisionAnswer) -> Iterator[str]:
             relaxed = "no past errors say how surely any does"
         yield f"No way to run it keeps the limits; {relaxed}"
     else:
-        hours, cost_usd = _hours(choice.outcome.time_s), choice.outcome.cost_usd
+        hours, cost_usd = duration(choice.outcome.time_s), choice.outcome.cost_usd
         yield f"Rent {choice.label}: {hours}, ${significant(cost_usd, 4)}"
 
 
@@ -221,7 +221,7 @@ def _measurements(answer: DecisionAnswer, target: str | None) -> Iterator[str]:
     by_cost = answer.question.minimize == "cost"
     for measurement in answer.measurements:
         candidate, worth = measurement.candidate, measurement.worth
-        saved = f"${significant(worth.saving, 2)}" if by_cost else _hours(worth.saving)
+        saved = f"${significant(worth.saving, 2)}" if by_cost else duration(worth.saving)
         yield (
             f"  measure {candidate.label} ({measurement.probe}, about {measurement.minutes:.0f} "
             f"min, ${significant(measurement.usd, 2)}): another choice with a probability of "
@@ -290,7 +290,3 @@ def _refusals(answer: DecisionAnswer) -> Iterator[str]:
         yield f"{count(more, 'more reason')} to forecast nothing; --json has all refusals."
     fits = {forecast.fit.fit_id for forecast in answer.answer.forecasts}
     yield f"Recommendation {answer.recommendation_id}, by {count(len(fits), 'fit')}."
-
-
-def _hours(seconds: float) -> str:
-    return f"{seconds / 60:.3g} min" if seconds < 3600 else f"{seconds / 3600:.3g} h"

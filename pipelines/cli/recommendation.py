@@ -1,26 +1,30 @@
 """Answers of `recommend` as one record, whose JSON is its own."""
 
 import json
-from collections.abc import Mapping
-from typing import Any, Self
+from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
+from typing import Annotated, Any, Self
 
-from forecasting.decisions.answer import Coverage, DecisionAnswer, Measurement
+from pydantic import BeforeValidator
+
+from forecasting.decisions.answer import Coverage, DecisionAnswer
 from forecasting.forecast import ScenarioForecast
 from forecasting.options import RentalOptions
-from forecasting.standing import Standing, StandsOn, standing
+from forecasting.standing import StandsOn, standing
 from models.choice.candidates import Candidate
 from models.choice.limits import Limit
 from models.choice.offers import Span
 from pipelines.cli import evidence
-from pipelines.cli.answers import VERSION, ForecastRow, RefusalRow
+from pipelines.cli.answers import VERSION, ForecastRow, RefusalRow, Row, path
 from pipelines.cli.device_answer import efficiency
-from warehouse.records import Backend, Market, Price, Record
-
-_OF_DETAIL = ("device", "gpus", "binds", "needed_bytes", "memory_bytes", "rests_on")
-"""What a forecast of GPUs consists of that a row has, too."""
+from warehouse.records import Backend, Market, NodeGroup, Price, Record
 
 
-class CandidateRow(Record):
+def _types(groups: Iterable[NodeGroup]) -> str:
+    return " + ".join(group.node_type for group in groups)
+
+
+class CandidateRow(Row):
     """A way to run the job; probabilities of breaking a limit are at most so large.
 
     `step_s` to `measure_command` are of its forecast, where its system tells.
@@ -28,7 +32,7 @@ class CandidateRow(Record):
 
     key: str
     scenario_id: str
-    nodes: str
+    nodes: str = path("label")
     node_type: str
     workers: int
     step_samples: int | None
@@ -42,115 +46,81 @@ class CandidateRow(Record):
     late_at_most: float | None
     over_budget_at_most: float | None
     keeps_limits: bool
-    checkpoint_every_s: float | None
-    past_errors: str | None
+    checkpoint_every_s: float | None = path("expected", "checkpoint_every_s")
+    past_errors: str | None = path("ratios", "basis", default=None)
     step_s: float | None
     samples_per_s: float
     mfu: float | None
-    device: str | None
-    gpus: int | None
-    binds: str | None
-    needed_bytes: float | None
-    memory_bytes: float | None
-    rests_on: str | None
-    stands_on: StandsOn | None
-    past_error_percent: float | None
-    past_error_n: int | None
-    past_error_of: str | None
-    measure_command: str | None
+    device: str | None = path("detail", "device", default=None)
+    gpus: int | None = path("detail", "gpus", default=None)
+    binds: str | None = path("detail", "binds", default=None)
+    needed_bytes: float | None = path("detail", "needed_bytes", default=None)
+    memory_bytes: float | None = path("detail", "memory_bytes", default=None)
+    rests_on: str | None = path("detail", "rests_on", default=None)
+    stands_on: StandsOn | None = path("standing", "stands_on", default=None)
+    past_error_percent: float | None = path("standing", "past_error_percent", default=None)
+    past_error_n: int | None = path("standing", "past_error_n", default=None)
+    past_error_of: str | None = path("standing", "past_error_of", default=None)
+    measure_command: str | None = path("standing", "measure_command", default=None)
 
     @classmethod
     def of(cls, answer: DecisionAnswer, candidate: Candidate) -> Self:
         """Return the row of a candidate."""
-        forecast = answer.forecast_of(candidate)
-        detail = (forecast and forecast.detail) or {}
+        forecast, limits = answer.forecast_of(candidate), answer.objective.limits
         samples_per_s = answer.question.samples / candidate.train_s
         time_s, cost_usd = candidate.spans(answer.level)
 
         def chance(limit: Limit) -> float | None:
-            limits = answer.objective.limits
             return candidate.chance_of_exceeding(limits, limit) if candidate.has_evidence else None
 
-        same = (
-            *("key", "scenario_id", "workers", "step_samples", "market", "system", "training"),
-            *("train_s", "usd_per_hour"),
-        )
-        return cls(
-            **(
-                standing(forecast).model_dump()
-                if forecast
-                else dict.fromkeys(Standing.model_fields)
-            ),
-            **{name: getattr(candidate, name) for name in same},
-            nodes=candidate.label,
-            node_type=" + ".join(candidate.node_types),
-            time_s=time_s,
-            cost_usd=cost_usd,
-            late_at_most=chance("deadline_s"),
-            over_budget_at_most=chance("budget_usd"),
-            keeps_limits=answer.objective.admits(candidate),
-            checkpoint_every_s=candidate.expected.checkpoint_every_s,
-            past_errors=candidate.ratios.basis if candidate.ratios else None,
-            step_s=candidate.step_samples and candidate.step_samples / samples_per_s,
-            samples_per_s=samples_per_s,
-            mfu=efficiency(forecast)["mfu"] if forecast else None,
-            **{name: detail.get(name) for name in _OF_DETAIL},
-        )
+        reckoned = {
+            "scenario_id": candidate.scenario_id,
+            "node_type": " + ".join(candidate.node_types),
+            "time_s": time_s,
+            "cost_usd": cost_usd,
+            "late_at_most": chance("deadline_s"),
+            "over_budget_at_most": chance("budget_usd"),
+            "keeps_limits": answer.objective.admits(candidate),
+            "step_s": candidate.step_samples and candidate.step_samples / samples_per_s,
+            "samples_per_s": samples_per_s,
+            "mfu": efficiency(forecast)["mfu"] if forecast else None,
+            "standing": standing(forecast) if forecast else None,
+            "detail": forecast and forecast.detail,
+        }
+        return cls.model_validate(SimpleNamespace(**vars(candidate) | reckoned))
 
 
-class MeasurementRow(Record):
+class MeasurementRow(Row):
     """What measuring a candidate takes, and what it is worth."""
 
-    key: str
-    nodes: str
+    key: str = path("candidate", "key")
+    nodes: str = path("candidate", "label")
     probe: str
     minutes: float
     usd: float
-    changes_the_choice: float
-    saving: float
-
-    @classmethod
-    def of(cls, measurement: Measurement) -> Self:
-        """Return the row of a measurement."""
-        return cls(
-            key=measurement.candidate.key,
-            nodes=measurement.candidate.label,
-            probe=measurement.probe,
-            minutes=measurement.minutes,
-            usd=measurement.usd,
-            changes_the_choice=measurement.worth.chance,
-            saving=measurement.worth.saving,
-        )
+    changes_the_choice: float = path("worth", "chance")
+    saving: float = path("worth", "saving")
 
 
-class CrowdedRow(Record):
+class CrowdedRow(Row):
     """Nodes that lack memory for a step; what the job would take and cost if it fitted."""
 
-    scenario_id: str
-    node_type: str
-    workers: int
-    system: str
-    device: str | None
-    needed_bytes: float | None
-    memory_bytes: float | None
-    largest_batch_size: int | None
-    time_s: float | None
-    cost_usd: float | None
+    scenario_id: str = path("scenario", "scenario_id")
+    node_type: Annotated[str, BeforeValidator(_types)] = path("scenario", "worker_groups")
+    workers: int = path("scenario", "strategy", "workers")
+    system: str = path("system", "name")
+    device: str | None = path("detail", "device", default=None)
+    needed_bytes: float | None = path("detail", "needed_bytes", default=None)
+    memory_bytes: float | None = path("detail", "memory_bytes", default=None)
+    largest_batch_size: int | None = path("detail", "largest_batch_size", default=None)
+    time_s: float | None = path("if_it_fitted", "outcome", "time_s", default=None)
+    cost_usd: float | None = path("if_it_fitted", "outcome", "cost_usd", default=None)
 
     @classmethod
     def of(cls, forecast: ScenarioForecast, answer: DecisionAnswer) -> Self:
         """Return the row of a forecast that has no room."""
         if_it_fitted = answer.if_it_fitted(forecast)
-        names = ("device", "needed_bytes", "memory_bytes", "largest_batch_size")
-        return cls(
-            scenario_id=forecast.scenario.scenario_id,
-            node_type=" + ".join(group.node_type for group in forecast.scenario.worker_groups),
-            workers=forecast.scenario.strategy.workers,
-            system=forecast.system.name,
-            **{name: (forecast.detail or {}).get(name) for name in names},
-            time_s=if_it_fitted and if_it_fitted.outcome.time_s,
-            cost_usd=if_it_fitted and if_it_fitted.outcome.cost_usd,
-        )
+        return cls.model_validate(SimpleNamespace(**vars(forecast), if_it_fitted=if_it_fitted))
 
 
 class RecommendAnswer(Record):
@@ -202,7 +172,7 @@ class RecommendAnswer(Record):
             relaxations=tuple(decision.relaxations),
             candidates=tuple(CandidateRow.of(answer, each) for each in answer.candidates),
             front=tuple(candidate.key for candidate in answer.front),
-            measurements=tuple(map(MeasurementRow.of, answer.measurements)),
+            measurements=tuple(map(MeasurementRow.model_validate, answer.measurements)),
             prices=tuple(offered.prices),
             preemptions_per_node_hour=offered.preemptions_per_node_hour,
             cautions=tuple(evidence.cautions(answer.answer)),
@@ -210,7 +180,7 @@ class RecommendAnswer(Record):
                 CrowdedRow.of(each, answer) for each in answer.answer.out_of_memory
             ),
             left_out=dict(answer.left_out or {}),
-            refused=tuple(map(RefusalRow.of, answer.answer.refused)) if refused else (),
+            refused=tuple(map(RefusalRow.model_validate, answer.answer.refused if refused else ())),
             without_forecast=answer.without_forecast,
             forecasts=tuple(
                 ForecastRow.of(forecast)

@@ -2,19 +2,31 @@
 
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from tempfile import TemporaryDirectory
+from typing import Annotated, get_args
 
+import polars as pl
 import typer
+from polars import selectors
 
-from pipelines.cli.run import Study
-from pipelines.cli.tables import print_text
+from pipelines import reproduction
+from pipelines.cli.progress import LineProgress
+from pipelines.cli.query import print_board
+from pipelines.cli.run import StudyFile
+from pipelines.cli.tables import print_table, print_text
 from pipelines.cli.warehouse import tell_dagster
+from profilers import clock
+from profilers.clusters.fleet import find_fleet
+from reports import accuracy_page
+from studies.study import read_study
+from warehouse import records
+from warehouse.history import known_runs
 from warehouse.home import CHECKOUT, home
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from warehouse.warehouse import Warehouse
+from warehouse.landing import landed_runs
+from warehouse.public_runs import STRIPPED, is_own, strip
+from warehouse.records import BadInput
+from warehouse.sets import pack
+from warehouse.warehouse import Warehouse
 
 REFERENCE = CHECKOUT / "data" / "reference"
 
@@ -38,13 +50,6 @@ def export(
 
     Example: stepcast export imported my-traces --public
     """
-    from tempfile import TemporaryDirectory
-
-    from warehouse.landing import landed_runs
-    from warehouse.public_runs import STRIPPED, is_own, strip
-    from warehouse.records import BadInput
-    from warehouse.sets import pack
-
     landing = home() / "landing"
     runs = [run for run in landed_runs(landing) if run.study == study and run.status == "ok"]
     if not runs:
@@ -65,8 +70,6 @@ def export(
 
 def _host_names() -> set[str]:
     """Return names and addresses of this host and of the fleet's machines."""
-    from profilers.clusters.fleet import find_fleet
-
     fleet = find_fleet()
     machines = fleet.machines if fleet else ()
     names = (name for machine in machines for name in (machine.address, machine.host))
@@ -74,7 +77,7 @@ def _host_names() -> set[str]:
 
 
 def seal(
-    study: Study,
+    study: StudyFile,
     folder: Annotated[
         Path, typer.Argument(help="The folder that gets the file; publish it.")
     ] = REFERENCE / "forecasts",
@@ -87,12 +90,6 @@ def seal(
 
     Example: stepcast seal studies/reference_grid.yaml data/reference/forecasts
     """
-    from profilers import clock
-    from studies.study import read_study
-    from warehouse import records
-    from warehouse.history import known_runs
-    from warehouse.warehouse import Warehouse
-
     of = read_study(study)
     subjects = {
         scenario
@@ -125,15 +122,6 @@ def reproduce(
 
     Example: stepcast reproduce data/reference, or stepcast reproduce my-runs --study mine.yaml
     """
-    from polars import selectors
-
-    from pipelines import reproduction
-    from pipelines.cli.progress import LineProgress
-    from pipelines.cli.query import print_board
-    from pipelines.cli.tables import print_table
-    from reports import accuracy_page
-    from warehouse.warehouse import Warehouse
-
     place = home()
     rounds = reproduction.reproduce(folder, place, LineProgress(), study or ())
     tell_dagster(place)
@@ -148,13 +136,8 @@ def reproduce(
     print_text(f"page   {place / accuracy_page.FILE}")
 
 
-def print_sealed(warehouse: "Warehouse") -> "pl.DataFrame":
+def print_sealed(warehouse: Warehouse) -> pl.DataFrame:
     """Print how wrong sealed forecasts were, if any of them have been judged; return that."""
-    import polars as pl
-    from polars import selectors
-
-    from pipelines.cli.tables import print_table
-
     sealed = warehouse.query("sealed")
     if not sealed.is_empty():
         print_text("Forecasts that were published before anything of their study was measured:")

@@ -9,19 +9,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import polars as pl
 import typer
 
+from forecasting.sweep import Models, SweepFolder, begin, folder_of, forecast_part
+from forecasting.sweep_file import Grid, SweepFile, count_scenarios, is_own_model, read_sweep
+from networks.own_model import OwnModel
+from pipelines.cli import own_workload
+from pipelines.cli.errors import Interrupted
+from pipelines.cli.query import warehouse_here
 from pipelines.cli.tables import TableColumn, print_rows, print_text, significant, tell
+from studies.curve import gpu_precisions
 from warehouse.extras import has_extra
 from warehouse.home import home
 from warehouse.records import BadInput
 
 if TYPE_CHECKING:
-    import polars as pl
-
-    from forecasting.sweep import Models, SweepFolder
-    from forecasting.sweep_file import SweepFile
-    from networks.own_model import OwnModel
     from pipelines.sweep import Engine
 
 _RAY_ADDRESS = "RAY_API_SERVER_ADDRESS"
@@ -58,17 +61,10 @@ def sweep(
 
     Example: stepcast sweep studies/sweeps/aws_gpus.yaml --ray-address http://127.0.0.1:8265
     """
-    from forecasting.sweep import begin, folder_of, forecast_part
-    from forecasting.sweep_file import count_scenarios, read_sweep
-    from networks.kept_graphs import keep_beside
-    from pipelines.cli.errors import Interrupted
-    from pipelines.cli.query import warehouse_here
-
     engine: Engine = "processes" if ray_address is None else "ray"
     on_dagster = engine == "ray" or has_extra("dagster")
     sweep_file = read_sweep(file)
     warehouse = warehouse_here()
-    keep_beside(home())
     models = _trace_models(sweep_file, file)
     folder = folder_of(sweep_file, file, home(), models)
     folder.path.parent.mkdir(parents=True, exist_ok=True)
@@ -100,7 +96,7 @@ def sweep(
 
 
 def _execute(
-    folder: "SweepFolder", engine: "Engine", workers: int | None, address: str | None
+    folder: SweepFolder, engine: "Engine", workers: int | None, address: str | None
 ) -> None:
     from pipelines import dagster_history
     from pipelines.sweep import execute_sweep
@@ -110,15 +106,12 @@ def _execute(
         execute_sweep(instance, folder, engine, workers=workers, address=address)
 
 
-def _trace_models(sweep_file: "SweepFile", file: Path) -> "Models":
+def _trace_models(sweep_file: SweepFile, file: Path) -> Models:
     """Return the models of the user's own, traced as `stepcast predict` does.
 
     Raises:
         BadInput: naming the file and the model; there is none, or it is none of PyTorch.
     """
-    from forecasting.sweep_file import is_own_model
-    from pipelines.cli.workload import check_options
-
     own = {
         place: template
         for place, template in enumerate(sweep_file.scenarios)
@@ -126,7 +119,7 @@ def _trace_models(sweep_file: "SweepFile", file: Path) -> "Models":
     }
     try:
         for template in own.values():
-            check_options(
+            own_workload.check_options(
                 template["dnn"],
                 {"image_size": template.get("image_size")},
                 template["sequence_length"],
@@ -137,23 +130,17 @@ def _trace_models(sweep_file: "SweepFile", file: Path) -> "Models":
         raise BadInput(f"{file}: {in_fields}") from None
 
 
-def _trace_model(template: Mapping[str, Any]) -> "OwnModel":
-    from forecasting.sweep_file import Grid
-    from pipelines.cli.workload import as_asked, in_words, tracing_model
-    from studies.curve import gpu_precisions
-
-    target, length, curves = (
-        template["dnn"],
-        template["sequence_length"],
-        Grid(template).curves_of_values(),
-    )
+def _trace_model(template: Mapping[str, Any]) -> OwnModel:
+    target, length = template["dnn"], template["sequence_length"]
+    curves = Grid(template).curves_of_values()
     batch_sizes = list(dict.fromkeys(curve.batch_size for curve in curves))
+    precisions = gpu_precisions(curves)
     layouts = {curve.memory_format for curve in curves}
     options = {
         "framework": template.get("framework"),
         "memory_format": "channels_last" if "channels_last" in layouts else None,
     }
-    with tracing_model(target, batch_sizes, options, length, gpu_precisions(curves)) as traced:
+    with own_workload.tracing_model(target, batch_sizes, options, length, precisions) as traced:
         model = traced()
     if model.framework != "pytorch":
         raise BadInput(
@@ -161,12 +148,12 @@ def _trace_model(template: Mapping[str, Any]) -> "OwnModel":
             "forecasts it"
         )
     words = f", {model.sequence_length} words," if model.sequence_length else ""
-    tell(in_words(f"{as_asked(target)}{words}", model))
+    tell(own_workload.OwnWorkload(f"{own_workload.as_asked(target)}{words}", model).in_words)
     return model
 
 
 @contextmanager
-def _alone(folder: "SweepFolder") -> Iterator[None]:
+def _alone(folder: SweepFolder) -> Iterator[None]:
     """Hold a sweep, so that no other process works at it.
 
     Raises:
@@ -182,7 +169,7 @@ def _alone(folder: "SweepFolder") -> Iterator[None]:
 
 
 @contextmanager
-def _progress(folder: "SweepFolder") -> Iterator[None]:
+def _progress(folder: SweepFolder) -> Iterator[None]:
     """Say now and then how many parts are there while the block runs, and at its end."""
     total, over = len(folder.parts), threading.Event()
 
@@ -201,10 +188,8 @@ def _progress(folder: "SweepFolder") -> Iterator[None]:
         watcher.join()
 
 
-def _show(folder: "SweepFolder") -> None:
+def _show(folder: SweepFolder) -> None:
     """Print how much was forecast, what is cheapest, why the rest was refused, and where it is."""
-    import polars as pl
-
     rows = folder.rows
     counted = rows.select(
         pl.len().alias("rows"),
@@ -229,10 +214,8 @@ def _show(folder: "SweepFolder") -> None:
     )
 
 
-def _print_cheapest(rows: "pl.LazyFrame") -> None:
+def _print_cheapest(rows: pl.LazyFrame) -> None:
     """Print the cheapest way to train each network, at the newest prices."""
-    import polars as pl
-
     cost = "usd_per_million_samples"
     cheapest = (
         rows.filter(pl.col(cost).is_not_null(), pl.col("fits").fill_null(True))

@@ -11,7 +11,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from io import StringIO
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Literal, TextIO
 
 import typer
@@ -224,46 +224,39 @@ def _widths(
         return None
     # What is little wider than its words is whole first.
     extra = [high - low for low, high in zip(least, most, strict=True)]
-    for left, place in zip(range(len(extra), 0, -1), _by_size(extra), strict=True):
+    by_size = sorted(range(len(extra)), key=extra.__getitem__)
+    for left, place in zip(range(len(extra), 0, -1), by_size, strict=True):
         extra[place] = min(extra[place], spare // left)
         spare -= extra[place]
     return [low + more for low, more in zip(least, extra, strict=True)]
 
 
-def _by_size(values: Sequence[int]) -> list[int]:
-    return sorted(range(len(values)), key=values.__getitem__)
-
-
 def _lines(
     columns: Sequence[TableColumn], values: Sequence[str], widths: Sequence[int]
 ) -> Iterator[str]:
-    """Yield the lines of a row.
+    """Yield the lines of a row."""
+    from rich.cells import cell_len, set_cell_size
 
-    Rich, which takes a hundred times as long, is asked for rows that go on below.
-    """
-    from rich.cells import cell_len
-
-    cells = list(zip(columns, values, widths, strict=True))
-    lengths = [cell_len(value) for value in values]
-    if all(length <= width for length, width in zip(lengths, widths, strict=True)):
-        padded = [
-            " " * (width - length) + value if column.is_number else value + " " * (width - length)
-            for (column, value, width), length in zip(cells, lengths, strict=True)
-        ]
+    of_cells = [
+        [value] if cell_len(value) <= width else _wrapped(value, width)
+        for value, width in zip(values, widths, strict=True)
+    ]
+    for cells in zip_longest(*of_cells, fillvalue=""):
+        padded = (
+            " " * (width - cell_len(cell)) + cell
+            if column.is_number
+            else set_cell_size(cell, width)
+            for column, cell, width in zip(columns, cells, widths, strict=True)
+        )
         yield _GAP.join(padded).rstrip()
-        return
+
+
+def _wrapped(value: str, width: int) -> list[str]:
+    """Return the lines of a value: Rich takes a hundred times as long as to pad one."""
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    grid = Table.grid(padding=(0, len(_GAP), 0, 0), pad_edge=False)
-    for column, width in zip(columns, widths, strict=True):
-        grid.add_column(justify="right" if column.is_number else "left", width=width)
-    grid.add_row(*map(Text, values))
-    out = StringIO()
-    Console(file=out, width=sum(widths) + len(_GAP) * len(widths)).print(grid)
-    for line in out.getvalue().splitlines():
-        yield line.rstrip()
+    return [line.plain.rstrip() for line in Text(value).wrap(Console(), width)]
 
 
 def _printable(value: str) -> str:
@@ -296,8 +289,19 @@ def _in_words(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-DURATION_UNITS = ((3600.0, "h"), (60.0, "min"), (0.0, "s"))
-"""From how many seconds on a duration is told in a unit, the largest first."""
+_DURATION_UNITS = ((3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
+"""Seconds of units in which durations are told, from one of them on."""
+
+
+def duration_unit(seconds: float) -> tuple[float, str]:
+    """Return the unit in which a duration is told, its seconds first."""
+    return next((each for each in _DURATION_UNITS if seconds >= each[0]), _DURATION_UNITS[-1])
+
+
+def duration(seconds: float) -> str:
+    """Return a duration of three digits."""
+    unit_s, unit = duration_unit(seconds)
+    return f"{seconds / unit_s:.3g} {unit}"
 
 
 def significant(value: float, digits: int = 3) -> str:

@@ -1,29 +1,29 @@
 """`stepcast train`: training that goes on when nodes are taken away."""
 
 import select
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipelines.cli.money import MaxUsd, SpendingLimit, Yes
+from pipelines.cli.errors import Interrupted
+from pipelines.cli.money import MaxUsd, Yes, exit_on_signals, renting
 from pipelines.cli.picture import check_picture, write_picture
 from pipelines.cli.tables import print_text, tell
-from pipelines.runtime import IfInfeasible
+from pipelines.runtime import IfInfeasible, attempt
+from pipelines.runtime.job_file import read_job, read_performance
+from pipelines.runtime.job_store import EventLogEntry, frame
+from pipelines.runtime.plan import Infeasible, LimitRelaxation
+from pipelines.runtime.state import JobState
+from profilers.clusters import choose_backend
+from profilers.renting.cap import Allowance
+from studies.renting import check_capped
+from warehouse.home import home
+from warehouse.records import StepcastError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.figure import Figure
-
-    from pipelines.runtime.attempt import AnswerPolicy
-    from pipelines.runtime.job_file import TrainingJob
-    from pipelines.runtime.job_store import EventLogEntry
-    from pipelines.runtime.plan import Infeasible, LimitRelaxation
-    from pipelines.runtime.state import JobState
-    from profilers.renting.cap import Allowance
 
 _PATIENCE_S = 600.0
 """How long a question waits for an answer while nodes cost money."""
@@ -44,83 +44,64 @@ def train(
 
     Example: stepcast train studies/training/demo.yaml --picture training.svg
     """
-    from pipelines.cli.errors import Interrupted
-    from pipelines.runtime.job_file import read_job
-    from warehouse.records import StepcastError
-
     check_picture(picture)
     given = read_job(job)
-    policy = given.if_infeasible
+    answer = answerer(given.if_infeasible)
     try:
-        story, error = _trained(given, answerer(policy), SpendingLimit(max_usd, yes))
+        backend, why = choose_backend(given.backend)
+        tell(f"backend {backend}: {why}")
+        check_capped(backend, max_usd)
+        performance = read_performance(given, backend, home())
+        types = {offer.node_type for offer in given.offers}
+
+        def estimate(may: Allowance) -> str:
+            for offer in given.offers:
+                may.rate(offer.node_type, offer.market)
+            budget = "" if given.budget_usd is None else f"its budget is ${given.budget_usd:g}; "
+            return (
+                f"job {given.name} rents nodes as it goes: {budget}at most ${may.cap_usd:g} in all"
+            )
+
+        with exit_on_signals(), renting(home(), max_usd, backend, types, estimate, yes=yes):
+            keeper, state = attempt.train(
+                given, performance, backend, home(), _tell, answer, waiting=tell
+            )
     except KeyboardInterrupt:
         raise Interrupted(
             f"stopped, and everything torn down; `stepcast train {job}` goes on from the last "
             "checkpoint"
         ) from None
+    print_text(f"checkpoints and story  {keeper.folder}")
+    print_text("`stepcast load` brings what happened into the history (raw.runtime_event)")
+    story = keeper.story
 
     def drawn() -> "Figure":
-        from pipelines.runtime.job_store import frame
         from reports import timelines
 
         return timelines.job_plot(frame(story), f"job {given.name}")
 
     write_picture(picture, drawn)
-    if error is not None:
-        raise StepcastError(f"job {given.name}: {error}")
+    if state.error is not None:
+        raise StepcastError(f"job {given.name}: {state.error}")
 
 
-def _trained(
-    job: "TrainingJob", answer: "AnswerPolicy", money: SpendingLimit
-) -> "tuple[Sequence[EventLogEntry], str | None]":
-    from pipelines.runtime.attempt import train as attempt
-    from pipelines.runtime.job_file import read_performance
-    from profilers.clusters import choose_backend
-    from studies.renting import check_capped
-    from warehouse.home import home
-
-    def terminated(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, terminated)
-    backend, why = choose_backend(job.backend)
-    tell(f"backend {backend}: {why}")
-    check_capped(backend, money.max_usd)
-    performance = read_performance(job, backend, home())
-    types = {offer.node_type for offer in job.offers}
-
-    def told(may: "Allowance") -> str:
-        for offer in job.offers:
-            may.rate(offer.node_type, offer.market)
-        budget = "" if job.budget_usd is None else f"its budget is ${job.budget_usd:g}; "
-        return f"job {job.name} rents nodes as it goes: {budget}at most ${may.cap_usd:g} in all"
-
-    with money.renting(home(), backend, types, told):
-        keeper, state = attempt(job, performance, backend, home(), _tell, answer, waiting=tell)
-    print_text(f"checkpoints and story  {keeper.folder}")
-    print_text("`stepcast load` brings what happened into the history (raw.runtime_event)")
-    return keeper.story, state.error
-
-
-def _tell(entry: "EventLogEntry") -> None:
+def _tell(entry: EventLogEntry) -> None:
     """Print what happened."""
     what = [entry.event, *(name for name in (entry.node, entry.node_type) if name)]
     if entry.step is not None:
         what.append(f"at iteration {entry.step}")
-    facts = [_fact(key, value) for key, value in entry.detail.items() if value is not None]
-    line = f"[{entry.at_s:7.1f} s] {' '.join(what)}{': ' if facts else ''}{', '.join(facts)}"
-    tell(line)
+    facts = [
+        f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
+        for key, value in entry.detail.items()
+        if value is not None
+    ]
+    tell(f"[{entry.at_s:7.1f} s] {' '.join(what)}{': ' if facts else ''}{', '.join(facts)}")
 
 
-def _fact(key: str, value: object) -> str:
-    shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return f"{key} {shown}"
-
-
-def answerer(policy: IfInfeasible) -> "AnswerPolicy":
+def answerer(policy: IfInfeasible) -> attempt.AnswerPolicy:
     """Return who says what happens where nothing is feasible: the user, if there, or a policy."""
 
-    def answer(infeasible: "Infeasible", state: "JobState") -> "LimitRelaxation | None":
+    def answer(infeasible: Infeasible, state: JobState) -> LimitRelaxation | None:
         if policy == "ask" and sys.stdin.isatty():
             return _asked(infeasible, state)
         return infeasible.way(policy)
@@ -128,7 +109,7 @@ def answerer(policy: IfInfeasible) -> "AnswerPolicy":
     return answer
 
 
-def _asked(infeasible: "Infeasible", state: "JobState") -> "LimitRelaxation | None":
+def _asked(infeasible: Infeasible, state: JobState) -> LimitRelaxation | None:
     hourly_usd = sum(node.usd_per_hour for node in state.nodes)
     print_text(f"{infeasible.reason}; {len(state.nodes)} nodes wait at ${hourly_usd:.2f} per hour")
     print_text("  0  abort; the last checkpoint stays")
@@ -137,17 +118,14 @@ def _asked(infeasible: "Infeasible", state: "JobState") -> "LimitRelaxation | No
     number = -1
     try:
         while not 0 <= number <= len(infeasible.ways):
-            if state.nodes and not _answers(_PATIENCE_S):
-                print_text(f"nobody answered for {_PATIENCE_S / 60:g} min while nodes wait: abort")
-                return None
+            if state.nodes:
+                print_text("your choice, and Enter:")
+                if not select.select([sys.stdin], [], [], _PATIENCE_S)[0]:
+                    minutes = _PATIENCE_S / 60
+                    print_text(f"nobody answered for {minutes:g} min while nodes wait: abort")
+                    return None
             number = typer.prompt(f"0 to {len(infeasible.ways)}", type=int)
     except typer.Abort:
         # Ctrl-C, or the end of the input.
         raise KeyboardInterrupt from None
     return infeasible.ways[number - 1] if number else None
-
-
-def _answers(within_s: float) -> bool:
-    """Wait until somebody types, or for so long; tell whether somebody did."""
-    print_text("your choice, and Enter:")
-    return bool(select.select([sys.stdin], [], [], within_s)[0])

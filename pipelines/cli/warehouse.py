@@ -7,6 +7,11 @@ from typing import Annotated
 import typer
 
 from pipelines.cli.tables import print_text
+from pipelines.file_import import Provenance, import_file, land_staged
+from profilers.readers.contract import ReaderOptions
+from profilers.readers.formats import find_format
+from warehouse import check as examine
+from warehouse import upkeep
 from warehouse.extras import has_extra
 from warehouse.history import left_out
 from warehouse.home import PUBLIC, home
@@ -36,9 +41,7 @@ def check() -> None:
 
     Example: stepcast warehouse check
     """
-    from warehouse.check import check as examine
-
-    examined = examine(home())
+    examined = examine.check(home())
     for finding in examined.findings:
         print_text(f"{'broken' if finding.broken else 'note'}: {finding.text}")
     broken = sum(finding.broken for finding in examined.findings)
@@ -63,8 +66,6 @@ def backup(
 
     Example: stepcast warehouse backup /media/usb/stepcast
     """
-    from warehouse import upkeep
-
     copy = upkeep.backup(home(), target)
     print_text(f"{copy}: {_megabytes(copy.stat().st_size)}, verified")
 
@@ -78,8 +79,6 @@ def compact() -> None:
 
     Example: stepcast warehouse compact
     """
-    from warehouse import upkeep
-
     before, after = upkeep.compact(home())
     print_text(f"{_megabytes(before)} before, {_megabytes(after)} after")
 
@@ -184,9 +183,6 @@ def check_all_loaded(report: LoadReport, refused: Sequence[str] = ()) -> None:
         raise BadInput("; ".join(lines))
 
 
-# `stepcast import`: measurements that others made become runs of backend `imported`.
-
-
 def import_(
     format_name: Annotated[
         str,
@@ -224,10 +220,6 @@ def import_(
 
     Example: stepcast import kineto step.pt.trace.json --worker g6.xlarge
     """
-    from pipelines.file_import import Provenance, import_file, land_staged
-    from profilers.readers.contract import ReaderOptions
-    from profilers.readers.formats import find_format
-
     options = ReaderOptions(world_size=world_size, mapping=mapping, worker=worker)
     find_format(format_name, options)
     warehouse = Warehouse(home())

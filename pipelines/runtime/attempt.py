@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from models.srift.iteration import Performance
-from pipelines.runtime import checkpoints
+from pipelines.runtime import checkpoints, messages
 from pipelines.runtime.controller import Controller
 from pipelines.runtime.janitor import run_janitor
 from pipelines.runtime.job_file import TrainingJob
@@ -21,29 +21,9 @@ from pipelines.runtime.job_store import (
     frame,
     log_entries,
     progress_entry,
-    stop_entry,
 )
 from pipelines.runtime.plan import Infeasible, LimitRelaxation
-from pipelines.runtime.state import (
-    AskUser,
-    CheckpointSaved,
-    ClockTick,
-    Decision,
-    Event,
-    Heartbeat,
-    JobResumed,
-    JobStarted,
-    JobState,
-    LaunchNode,
-    NodeLost,
-    NodeReady,
-    ReleaseNode,
-    RestartProgram,
-    SaveCheckpoint,
-    StartTraining,
-    TrainingFailed,
-    UserChoice,
-)
+from pipelines.runtime.state import JobState
 from profilers.clusters import host_id, open_cluster
 from profilers.nodes.notices import EC2_METADATA
 from profilers.nodes.programs import Message, Programs
@@ -51,9 +31,6 @@ from profilers.steady.hostlock import host_lock
 from studies.run_settings import with_origin
 from warehouse.landing import land
 from warehouse.records import Backend, ProbeFailed, Run, StepcastError
-
-# The thin layer between the controller and the world: hears, tells, writes down.
-
 
 _TICK_S = 0.5
 _PROGRESS_S = 2.0
@@ -87,7 +64,7 @@ class Runner:
     ) -> None:
         self._job, self._controller, self._nodes = job, controller, nodes
         self._keeper, self._tell, self._answer = keeper, tell, answer
-        self._queue: deque[Event] = deque()
+        self._queue: deque[messages.Event] = deque()
         self._ticked_s = time.monotonic()
         self._told_step, self._told_s = -1, 0.0
         step, _ = checkpoints.newest(keeper.folder)
@@ -105,8 +82,8 @@ class Runner:
     def run(self) -> JobState:
         """Begin, or go on where another controller ended; return how the job ended."""
         step, _ = checkpoints.newest(self._keeper.folder)
-        fresh = self.state.phase == "new"
-        self._queue.append(JobStarted() if fresh else JobResumed(step))
+        is_new = self.state.phase == "new"
+        self._queue.append(messages.JobStarted() if is_new else messages.JobResumed(step))
         try:
             while not self.state.over:
                 event = self._queue.popleft() if self._queue else self._next()
@@ -128,36 +105,39 @@ class Runner:
                     break
         self._nodes.leave()
         state = self.state.but(at_s=self._keeper.now_s())
-        self._keeper.keep(state, [stop_entry(state)])
+        spent = EventLogEntry(
+            at_s=state.at_s, event="stopped", detail={"cost_usd": state.spent_usd}
+        )
+        self._keeper.keep(state, [spent])
 
-    def _next(self) -> Event | None:
+    def _next(self) -> messages.Event | None:
         if time.monotonic() - self._ticked_s > _TICK_S:
             self._ticked_s = time.monotonic()
             self._note_progress()
-            return ClockTick()
+            return messages.ClockTick()
         heard = self._nodes.hear(_TICK_S)
         return None if heard is None else self._event(*heard)
 
-    def _event(self, name: str, message: Message | None) -> Event | None:
+    def _event(self, name: str, message: Message | None) -> messages.Event | None:
         if message is None:
-            return NodeLost(name, "ended")
+            return messages.NodeLost(name, "ended")
         match message["event"]:
             case "ready":
                 self._nodes.confine(name)
-                return NodeReady(name)
+                return messages.NodeReady(name)
             case "beat":
-                return Heartbeat(name, cast(int, message["step"]))
+                return messages.Heartbeat(name, cast(int, message["step"]))
             case "saved":
                 self._heard_now()
                 step, asked = cast(int, message["step"]), bool(message["asked"])
-                return CheckpointSaved(step, asked)
+                return messages.CheckpointSaved(step, asked)
             case "broken":
-                return TrainingFailed(name, str(message["error"]))
+                return messages.TrainingFailed(name, str(message["error"]))
             case "notice":
-                return NodeLost(name, "notice")
+                return messages.NodeLost(name, "notice")
         return None
 
-    def _advance(self, event: Event) -> None:
+    def _advance(self, event: messages.Event) -> None:
         before = self.state
         after, decisions = self._controller.advance(before, self._keeper.now_s(), event)
         story = [
@@ -169,11 +149,13 @@ class Runner:
             self._tell(entry)
         for decision in decisions:
             self._carry_out(decision)
-        self._launch([decision for decision in decisions if isinstance(decision, LaunchNode)])
-        if isinstance(event, Heartbeat):
+        self._launch(
+            [decision for decision in decisions if isinstance(decision, messages.LaunchNode)]
+        )
+        if isinstance(event, messages.Heartbeat):
             self._interrupt()
 
-    def _launch(self, launches: Sequence[LaunchNode]) -> None:
+    def _launch(self, launches: Sequence[messages.LaunchNode]) -> None:
         """Bring up the nodes of each kind together; of a kind, all come up or none."""
         for kind in dict.fromkeys(launch.kind for launch in launches):
             names = [launch.node for launch in launches if launch.kind == kind]
@@ -181,7 +163,7 @@ class Runner:
                 self._nodes.launch(names, kind)
             except StepcastError as error:
                 self._nodes.errors |= dict.fromkeys(names, str(error))
-                self._queue += [NodeLost(name, "not launched") for name in names]
+                self._queue += [messages.NodeLost(name, "not launched") for name in names]
             self._heard_now()
 
     def _with_error(self, entry: EventLogEntry) -> EventLogEntry:
@@ -191,18 +173,18 @@ class Runner:
             entry.model_copy(update={"detail": {**entry.detail, "said": error}}) if error else entry
         )
 
-    def _carry_out(self, decision: Decision) -> None:
+    def _carry_out(self, decision: messages.Decision) -> None:
         match decision:
-            case RestartProgram(name):
+            case messages.RestartProgram(name):
                 self._nodes.restart(name)
-            case ReleaseNode(name):
+            case messages.ReleaseNode(name):
                 self._nodes.release(name)
-            case SaveCheckpoint(None):
+            case messages.SaveCheckpoint(None):
                 step, _ = checkpoints.newest(self._keeper.folder)
-                self._queue.append(CheckpointSaved(step, asked=True))
-            case SaveCheckpoint(str(name)):
+                self._queue.append(messages.CheckpointSaved(step, asked=True))
+            case messages.SaveCheckpoint(str(name)):
                 self._nodes.save(name)
-            case StartTraining():
+            case messages.StartTraining():
                 checkpoint = checkpoints.of_step(self._keeper.folder, decision.step)
                 if decision.step and checkpoint is None:
                     raise StepcastError(
@@ -210,17 +192,17 @@ class Runner:
                         f"{self._keeper.folder}; put it back, or remove that folder to begin anew"
                     )
                 self._train(decision, checkpoint)
-            case AskUser(infeasible):
+            case messages.AskUser(infeasible):
                 way = self._answer(infeasible, self.state)
-                self._queue.append(UserChoice(way))
+                self._queue.append(messages.UserChoice(way))
                 self._heard_now()
 
-    def _train(self, decision: StartTraining, checkpoint: Path | None) -> None:
+    def _train(self, decision: messages.StartTraining, checkpoint: Path | None) -> None:
         try:
             self._nodes.train(decision, self.state.iterations, checkpoint)
         except ProbeFailed as error:
             self._nodes.errors[decision.nodes[0]] = str(error)
-            self._queue.append(NodeLost(decision.nodes[0], "ended"))
+            self._queue.append(messages.NodeLost(decision.nodes[0], "ended"))
         self._heard_now()
 
     def _heard_now(self) -> None:
@@ -284,8 +266,8 @@ def train(
         StepcastError: what happened could not be written, for example to a full disk.
     """
     controller = job.controller(performance)
-    if notices is None and backend == "ec2":
-        notices = _metadata
+    if notices is None and backend == "ec2":  # each instance asks a service of its own
+        notices = lambda _: EC2_METADATA  # noqa: E731
     with ExitStack() as stack:
         stack.enter_context(host_lock(waiting))
         keeper = stack.enter_context(JobStore.open(home, job))
@@ -302,21 +284,11 @@ def train(
         state = Runner(job, controller, nodes, keeper, tell, answer).run()
     if keeper.run is None:
         keeper.end(_run(job, backend, keeper, state, nodes))
-    _land(home / "landing", keeper)
-    return keeper, state
-
-
-def _land(landing: Path, keeper: JobStore) -> None:
-    """Land an attempt that is over, unless it has landed already."""
-    run = keeper.run
+    run, landing = keeper.run, home / "landing"
     if run is not None and not (landing / run.run_id).exists():
         land(landing, run, None, {"runtime_event": frame(keeper.story)})
     keeper.landed()
-
-
-def _metadata(node: str) -> str:
-    """Return where an EC2 instance is told of interruptions: each asks a service of its own."""
-    return EC2_METADATA
+    return keeper, state
 
 
 def _run(

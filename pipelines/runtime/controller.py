@@ -6,6 +6,7 @@ Source: Srift, section 4.5. Time is only what events bring; nothing here waits, 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pipelines.runtime import messages
 from pipelines.runtime.plan import (
     Infeasible,
     LimitRelaxation,
@@ -13,33 +14,9 @@ from pipelines.runtime.plan import (
     Plan,
     Planner,
 )
-from pipelines.runtime.state import (
-    AskUser,
-    CarryOutPlan,
-    CheckpointSaved,
-    ClockTick,
-    Decision,
-    EndJob,
-    Event,
-    Heartbeat,
-    JobResumed,
-    JobStarted,
-    JobState,
-    LaunchNode,
-    NodeLost,
-    NodeReady,
-    Phase,
-    Reason,
-    ReleaseNode,
-    RentedNode,
-    RestartProgram,
-    SaveCheckpoint,
-    StartTraining,
-    TrainingFailed,
-    UserChoice,
-)
+from pipelines.runtime.state import JobState, Phase, RentedNode
 
-Outcome = tuple[JobState, tuple[Decision, ...]]
+Outcome = tuple[JobState, tuple[messages.Decision, ...]]
 _LAUNCH_PATIENCE = 10.0
 """A launch that takes so many times as long as expected has failed."""
 
@@ -58,41 +35,48 @@ class Controller:
     silence_s: float = 10.0
     save_s: float = 60.0
 
-    def advance(self, state: JobState, at_s: float, event: Event) -> Outcome:
+    def advance(self, state: JobState, at_s: float, event: messages.Event) -> Outcome:
         """Return what follows from an event at a time (seconds since the job began).
 
         Events of nodes that are gone, and whatever comes after the end, change nothing.
         """
         if state.over:
             return state, ()
-        if isinstance(event, JobResumed):
+        if isinstance(event, messages.JobResumed):
             return self._resume(state, at_s, event.step)
         state = state.but(at_s=max(at_s, state.at_s))
         match event:
-            case JobStarted():
+            case messages.JobStarted():
                 return self._replan(state)
-            case ClockTick():
+            case messages.ClockTick():
                 return self._tick(state)
-            case CheckpointSaved(step, asked):
+            case messages.CheckpointSaved(step, asked):
                 return self._saved(state, step, asked)
-            case UserChoice(way):
+            case messages.UserChoice(way):
                 aborted = "aborted, because nothing that is left meets the limits"
                 return self._answered(state, way) if way else self._end(state, aborted)
-            case NodeReady(name) | Heartbeat(name) | NodeLost(name) | TrainingFailed(name):
+            case (
+                messages.NodeReady(name)
+                | messages.Heartbeat(name)
+                | messages.NodeLost(name)
+                | messages.TrainingFailed(name)
+            ):
                 node = state.node(name)
                 return self._of_node(state, node, event) if node else (state, ())
 
-    def _of_node(self, state: JobState, node: RentedNode, event: Event) -> Outcome:
+    def _of_node(self, state: JobState, node: RentedNode, event: messages.Event) -> Outcome:
         match event:
-            case NodeReady():
+            case messages.NodeReady():
                 return self._ready(state, node)
-            case Heartbeat(_, step):
+            case messages.Heartbeat(_, step):
                 counts = state.phase in ("training", "saving")
                 applied = step if counts else node.step
                 return state.put(node.but(beat_s=state.at_s, step=applied)), ()
-            case NodeLost(_, reason):
+            case messages.NodeLost(_, reason):
                 return self._lost(state, node, reason)
-            case TrainingFailed(_, error) if state.phase == "training" and state.broken is None:
+            case messages.TrainingFailed(_, error) if (
+                state.phase == "training" and state.broken is None
+            ):
                 return state.but(broken=error, broken_s=state.at_s), ()
         return state, ()
 
@@ -121,9 +105,9 @@ class Controller:
         state = state.but(incarnation=state.incarnation + 1)
         names = tuple(node.name for node in state.nodes)
         batches = tuple(node.batch_size for node in state.nodes)
-        return state, (StartTraining(names, batches, state.step, state.incarnation),)
+        return state, (messages.StartTraining(names, batches, state.step, state.incarnation),)
 
-    def _lost(self, state: JobState, node: RentedNode, reason: Reason) -> Outcome:
+    def _lost(self, state: JobState, node: RentedNode, reason: messages.Reason) -> Outcome:
         """Go on without a node, and take it as a sign that its kind is depleted."""
         saver = state.nodes[0].name
         depleted = dict.fromkeys((*state.depleted, node.kind))
@@ -139,7 +123,7 @@ class Controller:
             case _:
                 state, decisions = state.but(plan=None, considered=False), ()
         # What is left of a node goes first: another one may need its place.
-        return state, (ReleaseNode(node.name, reason), *decisions)
+        return state, (messages.ReleaseNode(node.name, reason), *decisions)
 
     def _save(self, state: JobState) -> Outcome:
         """Let the smallest live rank write a checkpoint."""
@@ -170,7 +154,7 @@ class Controller:
     def _replan(self, state: JobState) -> Outcome:
         plan = self.planner.plan(state)
         if isinstance(plan, Infeasible):
-            return _enter(state, "asking"), (AskUser(plan),)
+            return _enter(state, "asking"), (messages.AskUser(plan),)
         return self._carry_out(state, plan)
 
     def _carry_out(self, state: JobState, plan: Plan) -> Outcome:
@@ -195,7 +179,7 @@ class Controller:
         return self._replan(state.but(depleted=()) if way.retry else state)
 
     def _tick(self, state: JobState) -> Outcome:
-        decisions: list[Decision] = []
+        decisions: list[messages.Decision] = []
         for node in state.nodes:
             reason = self._overdue(state, node)
             if reason is not None and state.node(node.name) is not None:
@@ -208,7 +192,7 @@ class Controller:
             state = self._consider(state)
         return state, tuple(decisions)
 
-    def _overdue(self, state: JobState, node: RentedNode) -> Reason | None:
+    def _overdue(self, state: JobState, node: RentedNode) -> messages.Reason | None:
         now_s = state.at_s
         if node.ready and now_s - node.beat_s > self.silence_s:
             return "silent"
@@ -227,11 +211,11 @@ class Controller:
         return self._save(state)
 
     def _end(self, state: JobState, error: str | None) -> Outcome:
-        releases = tuple(ReleaseNode(node.name) for node in state.nodes)
+        releases = tuple(messages.ReleaseNode(node.name) for node in state.nodes)
         for node in state.nodes:
             state = state.without(node.name)
         state = _enter(state, "finished" if error is None else "aborted").but(error=error)
-        return state, (*releases, EndJob(error))
+        return state, (*releases, messages.EndJob(error))
 
 
 def _enter(state: JobState, phase: Phase) -> JobState:
@@ -242,8 +226,8 @@ def _all_at(state: JobState, step: int, **changes: object) -> JobState:
     return state.but(nodes=tuple(node.but(step=step, **changes) for node in state.nodes))
 
 
-def _saver(state: JobState) -> SaveCheckpoint:
-    return SaveCheckpoint(state.nodes[0].name if state.nodes else None)
+def _saver(state: JobState) -> messages.SaveCheckpoint:
+    return messages.SaveCheckpoint(state.nodes[0].name if state.nodes else None)
 
 
 # From a plan to nodes: which stay, which are given back, which are launched.
@@ -251,7 +235,7 @@ def _saver(state: JobState) -> SaveCheckpoint:
 
 def carry_out(
     state: JobState, plan: Plan, price: Callable[[MarketNodeType], float]
-) -> tuple[JobState, tuple[Decision, ...]]:
+) -> tuple[JobState, tuple[messages.Decision, ...]]:
     """Return the nodes of a plan, those that stay first and in their order, and what that takes.
 
     A node that stays needs its program started anew, unless it waits for training to begin or is
@@ -263,17 +247,17 @@ def carry_out(
         for _ in range(group.count)
     ]
     kept: list[RentedNode] = []
-    decisions: list[Decision] = [CarryOutPlan(plan)]
+    decisions: list[messages.Decision] = [messages.CarryOutPlan(plan)]
     for node in state.nodes:
         share = next((share for share in wanted if share[0] == node.kind), None)
         if share is None:
             state = state.without(node.name)
-            decisions.append(ReleaseNode(node.name))
+            decisions.append(messages.ReleaseNode(node.name))
             continue
         wanted.remove(share)
         node = node.but(batch_size=share[1])
         if node.trained:
-            decisions.append(RestartProgram(node.name))
+            decisions.append(messages.RestartProgram(node.name))
             node = node.but(ready=False, trained=False)
         kept.append(node)
     new = [
@@ -287,6 +271,6 @@ def carry_out(
         )
         for number, (kind, batch_size) in enumerate(wanted, state.launched)
     ]
-    decisions += [LaunchNode(node.name, node.kind) for node in new]
+    decisions += [messages.LaunchNode(node.name, node.kind) for node in new]
     state = state.but(nodes=(*kept, *new), launched=state.launched + len(new))
     return state, tuple(decisions)

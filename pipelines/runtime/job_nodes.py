@@ -16,9 +16,9 @@ from typing import cast
 
 from pipelines.runtime import checkpoints
 from pipelines.runtime.job_file import InterruptionKind, TrainingJob
+from pipelines.runtime.messages import StartTraining
 from pipelines.runtime.plan import MarketNodeType
 from pipelines.runtime.rank import TrainingRankConfig
-from pipelines.runtime.state import StartTraining
 from profilers.clusters import Cluster, Node
 from profilers.clusters.node_types import node_group
 from profilers.nodes.programs import Message, Programs

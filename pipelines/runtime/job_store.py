@@ -11,25 +11,9 @@ from typing import Self
 import polars as pl
 from pydantic import AwareDatetime, JsonValue
 
+from pipelines.runtime import messages
 from pipelines.runtime.job_file import TrainingJob
-from pipelines.runtime.state import (
-    AskUser,
-    CarryOutPlan,
-    CheckpointSaved,
-    Decision,
-    EndJob,
-    Event,
-    JobResumed,
-    JobStarted,
-    JobState,
-    LaunchNode,
-    NodeReady,
-    ReleaseNode,
-    SaveCheckpoint,
-    StartTraining,
-    TrainingFailed,
-    UserChoice,
-)
+from pipelines.runtime.state import JobState
 from profilers import clock
 from warehouse.durable_files import Appender, read_whole_records, sweep, write_bytes
 from warehouse.fields import checked_name
@@ -58,7 +42,7 @@ class EventLogEntry(Record):
 
 
 def log_entries(
-    before: JobState, event: Event, decisions: Sequence[Decision], after: JobState
+    before: JobState, event: messages.Event, decisions: Sequence[messages.Decision], after: JobState
 ) -> Iterator[EventLogEntry]:
     """Yield what an event and the decisions that it led to add to the story."""
 
@@ -85,44 +69,46 @@ def log_entries(
         "budget_usd": after.budget_usd,
     }
     match event:
-        case JobStarted():
+        case messages.JobStarted():
             yield entry("began", limits)
-        case JobResumed(step):
+        case messages.JobResumed(step):
             yield entry("resumed", step=step)
-        case NodeReady(name) if (node := before.node(name)) and node.up_s is None:
+        case messages.NodeReady(name) if (node := before.node(name)) and node.up_s is None:
             yield entry("launched", name=name)
-        case TrainingFailed(name, error) if before.broken is None and after.broken is not None:
+        case messages.TrainingFailed(name, error) if (
+            before.broken is None and after.broken is not None
+        ):
             yield entry("broken", {"error": error}, name=name)
-        case CheckpointSaved(step, asked):
+        case messages.CheckpointSaved(step, asked):
             yield entry("saved", {"asked": asked}, step=step)
-        case UserChoice(way):
+        case messages.UserChoice(way):
             yield entry("answered", {"answer": way.text if way else "abort", **limits})
     for decision in decisions:
         match decision:
-            case CarryOutPlan(plan):
+            case messages.CarryOutPlan(plan):
                 expected: dict[str, JsonValue] = {
                     "configuration": plan.forecast.configuration.label,
                     "train_s": plan.forecast.time_s,
                     **plan.model_dump(exclude={"forecast"}),
                 }
                 yield entry("planned", expected, step=after.iterations - plan.iterations)
-            case LaunchNode(name, kind):
+            case messages.LaunchNode(name, kind):
                 yield entry("launch", {"market": kind.market}, name=name)
-            case ReleaseNode(name, None):
+            case messages.ReleaseNode(name, None):
                 yield entry("released", name=name)
-            case ReleaseNode(name, reason):
+            case messages.ReleaseNode(name, reason):
                 yield entry("lost", {"reason": reason}, name=name)
-            case SaveCheckpoint(saver):
+            case messages.SaveCheckpoint(saver):
                 yield entry("saving", name=saver)
-            case StartTraining(nodes, batches, step, incarnation):
+            case messages.StartTraining(nodes, batches, step, incarnation):
                 ranks: dict[str, JsonValue] = {"nodes": list(nodes), "batches": list(batches)}
                 yield entry("training", {**ranks, "incarnation": incarnation}, step=step)
-            case AskUser(infeasible):
+            case messages.AskUser(infeasible):
                 ways: list[JsonValue] = [way.text for way in infeasible.ways]
                 yield entry("asked", {"reason": infeasible.reason, "ways": ways})
-            case EndJob(None):
+            case messages.EndJob(None):
                 yield entry("finished", {"cost_usd": after.spent_usd}, step=after.step)
-            case EndJob(why):
+            case messages.EndJob(why):
                 ended: dict[str, JsonValue] = {"error": why, "cost_usd": after.spent_usd}
                 yield entry("aborted", ended, step=after.step)
 
@@ -130,12 +116,6 @@ def log_entries(
 def progress_entry(state: JobState, step: int) -> EventLogEntry:
     """Return how far training has come."""
     return EventLogEntry(at_s=state.at_s, event="progress", step=step)
-
-
-def stop_entry(state: JobState) -> EventLogEntry:
-    """Return that the controller was told to leave."""
-    spent: dict[str, JsonValue] = {"cost_usd": state.spent_usd}
-    return EventLogEntry(at_s=state.at_s, event="stopped", detail=spent)
 
 
 def frame(story: Iterable[EventLogEntry]) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from typing import Annotated
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi import Path as InPath
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from fastapi_offline import FastAPIOffline
@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from pipelines.cli.answers import PredictAnswer
 from pipelines.cli.recommendation import RecommendAnswer
 from pipelines.service import listings
-from pipelines.service.admission import Admission
+from pipelines.service.admission import Admission, respond
 from pipelines.service.asked import Answers, AskedForecast, AskedJob
 from pipelines.service.checker import Checker
 from pipelines.service.collector import Collector
@@ -41,10 +41,9 @@ from pipelines.service.contracts import (
     Support,
 )
 from pipelines.service.engine import Engine
-from pipelines.service.guard import STATIC, Guard, problem
+from pipelines.service.guard import FILES, STATIC, Guard, problem
 from pipelines.service.node_selection import of_cluster, of_types
-from pipelines.service.page import add_page
-from pipelines.service.streams import respond
+from reports.html import ASK_FILES, ask_page, policy
 from warehouse.fields import PATTERN
 from warehouse.records import BadInput, StepcastError
 
@@ -72,6 +71,12 @@ Asked = Annotated[
     Discriminator(_kind_of),
 ]
 """A question of PredictDDL's service, or one of the command line."""
+_HEADERS = {
+    "Content-Security-Policy": policy(),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+"""Of the page at `/`: a template, a stylesheet, scripts; whatever it shows it asks of `/v1`."""
 _LONGEST = 300
 _DESCRIPTION = """
 How long will a step, and an epoch, of this network take on these nodes? Networks are named, or
@@ -118,16 +123,12 @@ def service(
     _add_support(app, answers, admission, allows_sql)
     _add_history(app, admission, allows_sql)
     _add_cluster(app, collector)
-    add_page(app)
-    _summarize(app)
-    return app
-
-
-def _summarize(app: FastAPI) -> None:
-    """Call operations on the page /docs what they do: FastAPI would by the names of functions."""
+    _add_page(app)
+    # Operations are called what they do on the page /docs: FastAPI would by names of functions.
     for route in app.routes:
         if isinstance(route, APIRoute):
             route.summary = route.description.partition("\n")[0].rstrip(".")
+    return app
 
 
 def _explain(app: FastAPI) -> None:
@@ -292,3 +293,18 @@ def _add_cluster(app: FastAPI, collector: Collector) -> None:
     async def leave(name: NodeName) -> None:
         """Let a node leave; one that is not there has left."""
         collector.leave(name)
+
+
+def _add_page(app: FastAPI) -> None:
+    """Serve the page and what it loads, to everybody: it holds nothing of the history."""
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> HTMLResponse:
+        return HTMLResponse(ask_page(), headers=_HEADERS)
+
+    @app.get(f"{FILES}/{{name}}", include_in_schema=False)
+    async def file(name: str) -> Response:
+        if name not in ASK_FILES:
+            raise HTTPException(404, f"no file {name}")
+        path, media_type = ASK_FILES[name]
+        return FileResponse(path, media_type=media_type, headers=_HEADERS)

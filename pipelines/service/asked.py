@@ -21,6 +21,7 @@ from weakref import WeakValueDictionary
 
 from pydantic import Field, model_validator
 
+from forecasting.decisions.answer import DecisionAnswer
 from forecasting.forecast import ForecastAnswer, predict_curves
 from forecasting.options import ForecastOptions, RentalOptions
 from models.system import System
@@ -29,9 +30,8 @@ from networks.kept_graphs import keep_beside
 from networks.own_huggingface import PREFIX
 from networks.own_model import traced_targets
 from pipelines.cli.answers import PredictAnswer
-from pipelines.cli.questions import AnsweredJob, Say, forecast, recommend
+from pipelines.cli.questions import Say, forecast, recommend
 from pipelines.cli.recommendation import RecommendAnswer, answer_page
-from pipelines.cli.workload import as_json
 from pipelines.service.contracts import Sent
 from studies.curve import Curve
 from warehouse import limits
@@ -124,27 +124,26 @@ class Answers:
 
     def recommend(self, asked: AskedJob, refused: bool, say: Say) -> str:
         """Return what `stepcast recommend --json` prints; rows of refusals if asked for."""
-        job, model, _ = self._job(asked, say)
-        return RecommendAnswer.of(job.answer, model, refused=refused).model_dump_json()
+        answer, model, _ = self._job(asked, say)
+        return RecommendAnswer.of(answer, model, refused=refused).model_dump_json()
 
     def page(self, asked: AskedJob, say: Say) -> str:
         """Return what `stepcast recommend --html` writes."""
-        job, model, options = self._job(asked, say)
-        return answer_page(job.answer, model, options)
+        return answer_page(*self._job(asked, say))
 
     def _job(
         self, asked: AskedJob, say: Say
-    ) -> tuple[AnsweredJob, Mapping[str, Any] | None, RentalOptions]:
+    ) -> tuple[DecisionAnswer, Mapping[str, Any] | None, RentalOptions]:
         options, published = RentalOptions.model_validate(self._options(asked)), self._published()
         history = ServedHistory(home(), published.read)
         if options.as_of:  # other forecasts count, which nobody asks for twice
-            job = recommend(options, say, history)
+            answer, own = recommend(options, say, history)
         else:
             # Until this minute ends the same is known, and is at hand.
             when = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=1)
             dated = options.model_copy(update={"as_of": when})
-            job = recommend(dated, say, history, partial(_predict, published))
-        return job, None if job.model is None else as_json(job.target or "", job.model), options
+            answer, own = recommend(dated, say, history, partial(_predict, published))
+        return answer, None if own is None else own.as_json(), options
 
     def _published(self) -> _Published:
         forget_own_models(but=limits.QUESTIONS)

@@ -1,6 +1,6 @@
 """The Inference Engine: forecasts of workloads on nodes, by the way that all questions take."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -98,11 +98,26 @@ class Engine:
                 subjects.append(fault(error, Curve))
             except ValueError as error:
                 subjects.append(str(error))
-        sound = [subject for subject in dict.fromkeys(subjects) if not isinstance(subject, str)]
+        asked = dict.fromkeys(subjects)
+        curves = [subject for subject in asked if isinstance(subject, Curve)]
+        scenarios = [subject for subject in asked if isinstance(subject, Scenario)]
+        answer = None
         try:
-            answer = self._answer(sound, graphs, nodes, dataset) if sound else None
+            if curves:
+                answer = predict_curves(
+                    self._warehouse, curves, systems_named([]), dry_run=True, far_out=False
+                )
+            elif scenarios and dataset is not None:
+                answer = forecast_nameless(
+                    self._warehouse,
+                    scenarios,
+                    [embedders.system_of(dataset)],
+                    graphs,
+                    nodes.measured,
+                    lambda runs: _scope(runs, nodes),
+                )
         except BadInput as error:
-            subjects, answer = [str(error)] * len(workloads), None
+            subjects = [str(error)] * len(workloads)
         if answer is None:
             return [_refused(str(reason)) for reason in subjects], None
         by_scenario: dict[Scenario, list[SystemAnswer]] = {}
@@ -118,26 +133,6 @@ class Engine:
             return _forecast(workload, by_scenario[subject])
 
         return [*map(said, workloads, subjects)], answer
-
-    def _answer(
-        self,
-        subjects: Iterable[Curve | Scenario],
-        graphs: Graphs,
-        nodes: NodeSelection,
-        dataset: str | None,
-    ) -> ForecastAnswer:
-        curves = [subject for subject in subjects if isinstance(subject, Curve)]
-        if dataset is None:
-            systems = systems_named([])
-            return predict_curves(self._warehouse, curves, systems, dry_run=True, far_out=False)
-        return forecast_nameless(
-            self._warehouse,
-            [subject for subject in subjects if isinstance(subject, Scenario)],
-            [embedders.system_of(dataset)],
-            graphs,
-            nodes.measured,
-            lambda runs: _scope(runs, nodes),
-        )
 
 
 def graph_of(graph: Graph, image_size: int) -> PrimitiveGraph:
@@ -225,7 +220,11 @@ def _scope(runs: Sequence[VisibleRun], nodes: NodeSelection) -> HistoryScope:
         BadInput: no steps have been measured.
     """
     names = {group.node_type for group in nodes.groups} - nodes.measured.keys()
-    relevant = [run for run in runs if names or not _on_gpus(run)]
+    relevant = [
+        run
+        for run in runs
+        if names or not any(name.startswith(GPU) for name in run.subject.worker_types)
+    ]
     steps = [run for run in relevant if run.subject.probe == "torch_throughput"]
     if not steps:
         raise BadInput(
@@ -239,10 +238,6 @@ def _scope(runs: Sequence[VisibleRun], nodes: NodeSelection) -> HistoryScope:
         RunIndex(run for run in on_backend if run.host_id == chosen.host_id),
         RunIndex(run for run in on_backend if run.host_id != chosen.host_id),
     )
-
-
-def _on_gpus(run: VisibleRun) -> bool:
-    return any(name.startswith(GPU) for name in run.subject.worker_types)
 
 
 SystemAnswer = ScenarioForecast | ForecastRefusal
@@ -260,7 +255,7 @@ def _forecast(workload: Workload, answers: Sequence[SystemAnswer]) -> Forecast:
     samples = workload.dataset.images
     rows = {
         "systems": [ForecastRow.of(each, samples).model_dump(mode="json") for each in forecasts],
-        "refused": [RefusalRow.of(refusal).model_dump(mode="json") for refusal in told],
+        "refused": [RefusalRow.model_validate(each).model_dump(mode="json") for each in told],
     }
     primary = [forecast for forecast in forecasts if _is_primary(forecast.system)]
     usable = [each for each in primary if each.fits_memory and each.value is not None]

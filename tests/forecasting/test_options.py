@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from forecasting.options import ForecastOptions, read_options
-from pipelines.cli.workload import profile_command, target_as_trained
+from pipelines.cli.own_workload import profile_command, target_as_trained
 from warehouse.records import BadInput
 
 BERT = "hf:bert"

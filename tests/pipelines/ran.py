@@ -2,13 +2,20 @@
 
 import io
 import json
-from collections.abc import Callable
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dagster import DagsterRunStatus
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from assets.resources import OWNER_TAG
 from pipelines import dagster_history
@@ -36,6 +43,24 @@ class Answer:
     code: int
     out: str
     err: str
+
+    @property
+    def printed(self) -> str:
+        """What is printed by a command that ends well."""
+        assert self.code == 0, self.err
+        return self.out
+
+    @property
+    def content(self) -> Any:
+        """The same of a command that prints JSON."""
+        return json.loads(self.printed)
+
+    @property
+    def refusal(self) -> str:
+        """The one line that a mistake of the caller's is told in."""
+        assert (self.code, self.out) == (2, ""), self
+        (line,) = self.err.splitlines()
+        return line
 
 
 Stepcast = Callable[..., Answer]
@@ -70,6 +95,55 @@ def stepcast(*arguments: str) -> Answer:
         main(arguments)
     assert isinstance(ended.value.code, int)
     return Answer(ended.value.code, out.getvalue(), err.getvalue())
+
+
+def words(question: Mapping[str, str | None], **changes: str | None) -> list[str]:
+    """Return options as they are written, some of them changed; None: left out."""
+    named = {f"--{name.replace('_', '-')}": value for name, value in changes.items()}
+    given = [(name, value) for name, value in ({**question, **named}).items() if value is not None]
+    return [word for pair in given for word in pair]
+
+
+eventually = retry(
+    retry=retry_if_exception_type(AssertionError), stop=stop_after_delay(90), wait=wait_fixed(0.05)
+)
+
+
+class Started:
+    """The command line in a process of its own; what it writes to stderr goes to a file.
+
+    `first` is what Python does there before.
+    """
+
+    def __init__(self, home: Path, *arguments: str, first: str = "", **environment: str) -> None:
+        self._errors = home / f"{'-'.join(arguments[:2]).replace('/', '-')}.stderr"
+        code = f"{first}\nfrom pipelines.cli.main import main; main()"
+        others = {name: value for name, value in os.environ.items() if "TOKEN" not in name}
+        with self._errors.open("w") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", code, *arguments],
+                cwd=CHECKOUT,
+                env={**others, **environment, "STEPCAST_HOME": str(home)},
+                stdout=errors,
+                stderr=errors,
+            )
+
+    @property
+    def told(self) -> str:
+        """What it has written."""
+        return self._errors.read_text()
+
+    @eventually
+    def match(self, pattern: str) -> str:
+        """Wait until it has written something; return the first group of the pattern."""
+        match = re.search(pattern, self.told)
+        assert match or self.process.poll() is not None, self.told
+        return match[1] if match else f"ended: {self.told}"
+
+    def end(self, how: signal.Signals) -> tuple[int, str]:
+        """Send a signal; return the exit code and the last line."""
+        self.process.send_signal(how)
+        return self.process.wait(60), self.told.splitlines()[-1]
 
 
 def run_study(home: Path, study: Path, probes: PaperProbes) -> Ran:

@@ -1,16 +1,13 @@
 """A tiny study for real: killed in the middle, resumed, judged, opened in a second round."""
 
-import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from profilers.clusters import cgroups, netns, owner
 from profilers.steady.hostlock import host_lock
+from tests.pipelines.ran import Started, stepcast
 from warehouse.landing import landed_runs
 from warehouse.warehouse import Warehouse, read_only
 
@@ -30,44 +27,22 @@ test:
      link_mbps: 200, workers: [1, 2]}
 """
 SYSTEMS = ("async_sgd", "linear")
-COMMAND = [sys.executable, "-m", "pipelines.cli.main"]
-
-
-def stepcast(*arguments: str) -> str:
-    """Run a command that must succeed and return what it prints."""
-    done = subprocess.run(
-        [*COMMAND, *arguments], capture_output=True, text=True, timeout=400, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def kill_when(study: Path, line: str) -> None:
-    """Start a run and kill -9 it as soon as it says that it does `line`."""
-    process = subprocess.Popen(
-        [*COMMAND, "run", str(study)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    assert process.stdout is not None
-    lines = []
-    for printed in process.stdout:
-        lines.append(printed)
-        if line in printed:
-            os.kill(process.pid, signal.SIGKILL)
-            break
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL, "".join(lines)
 
 
 def test_a_study_survives_kills_and_judges_what_it_predicted(home: Path, tmp_path: Path) -> None:
     study = tmp_path / "tiny.yaml"
     study.write_text(STUDY)
 
-    kill_when(study, "measure small_cnn 16px b2, 200 Mb/s, W=2")
+    process = Started(home, "run", str(study))
+    process.match("(measure small_cnn 16px b2, 200 Mb/s, W=2)")
+    assert process.end(signal.SIGKILL)[0] == -signal.SIGKILL
     interrupted = landed_runs(home / "landing")
     assert sorted(run.probe for run in interrupted) == ["links", "tf_throughput", "tf_trace"]
     assert Warehouse(home).predictions("tiny", 1).height == 2 * len(SYSTEMS)
 
-    printed = stepcast("run", str(study))
+    again = Started(home, "run", str(study))
+    assert again.process.wait(400) == 0, again.told
+    printed = again.told
     assert "W=2" in printed
     assert "n = 1" in printed or "the host being busy: 1" in printed
     runs = landed_runs(home / "landing")
@@ -96,7 +71,7 @@ def test_a_study_survives_kills_and_judges_what_it_predicted(home: Path, tmp_pat
     ]
     assert "<svg" in (home / "report.html").read_text()
 
-    leaderboard = json.loads(stepcast("accuracy", "--json"))
+    leaderboard = stepcast("accuracy", "--json").content
     keys = "system backend split metric n busy_n mape median_ape p90_ape max_ape noise_floor"
     assert {tuple(row) for row in leaderboard} == {tuple(keys.split())}
     assert {row["backend"] for row in leaderboard} == {"emulated"}

@@ -1,15 +1,10 @@
 """Tables have an end, and say by what their numbers are sorted."""
 
+import re
+
 import pytest
 
-from reports.html import (
-    MOST_ROWS,
-    Column,
-    contents_list,
-    fold_sections,
-    group_sections,
-    table,
-)
+from reports.html import MOST_ROWS, Column, page, section, table
 from reports.wording import interval, number
 from studies.messages import count
 from tests.reports.pages import Page, cells
@@ -23,48 +18,19 @@ def test_a_long_table_counts_what_it_leaves_out() -> None:
     assert "more rows" not in table([Column("n")], rows[:MOST_ROWS])
 
 
-def test_numbers_in_several_units_are_sorted_by_their_value() -> None:
-    rows = [{"text": "2 KiB", "bytes": 2048.0}, {"text": "1 MiB", "bytes": 1048576.0}]
-    html = table([Column("size", "text", sorted_by="bytes")], rows)
-    assert '<td class="n" data-v="2048.0">2 KiB</td>' in html
-    assert cells(html) == [["size"], ["2 KiB"], ["1 MiB"]]
-
-
-PARTS = ("<h2>Links &amp; more</h2><p>a</p><h2>S</h2>b", "", "<h2>Links &amp; more</h2>c")
-
-
-def test_a_part_may_hold_several_sections() -> None:
-    sections = group_sections({"": PARTS})
-    assert [section.title for section in sections] == ["Links &amp; more", "S", "Links &amp; more"]
-    assert [section.key for section in sections] == ["links-amp-more", "s", "links-amp-more-2"]
-    assert [section.body for section in sections] == ["<p>a</p>", "b", "c"]
-
-
-def test_what_has_no_heading_is_refused() -> None:
-    with pytest.raises(ValueError, match="begins with its <h2>, this one with '<p>stray"):
-        group_sections({"": ["<p>stray</p><h2>S</h2>"]})
-
-
-def test_links_lead_into_what_is_folded() -> None:
-    sections = group_sections({"": PARTS})
-    html = contents_list(sections) + fold_sections(sections)
-    assert Page(html).open == []
-    for section in sections:
-        assert f'<a href="#{section.key}">' in html
-        assert f'</summary><div id="{section.key}">' in html
-
-
-def test_sections_stand_under_the_question_that_they_answer() -> None:
-    sections = group_sections(
-        {"How far off?": ["<h2>A</h2>a"], "Empty?": [""], "Why?": ["<h2>A</h2>b"]}
+def test_links_lead_into_folded_sections_under_the_question_that_they_answer() -> None:
+    again = section("Links &amp; more", "<p>c</p>")
+    html = page(
+        "t", "", {"How far off?": [section("S", "b"), again], "Empty?": [None], "Why?": [again]}
     )
-    assert [(section.key, section.group) for section in sections] == [
-        ("a", "How far off?"),
-        ("a-2", "Why?"),
-    ]
-    for html in (contents_list(sections), fold_sections(sections)):
-        assert html.index("How far off?") < html.index(">A<") < html.index("Why?")
-        assert "Empty?" not in html
+    assert Page(html).open == []
+    _, _, shown = html.partition("</header>")
+    links, keys = re.findall(r'<a href="#(.*?)">', shown), re.findall(r'<div id="(.*?)">', shown)
+    assert links == keys and len(set(keys)) == 3
+    for part in shown.split("<main>"):
+        assert part.index("How far off?") < part.index(">S<") < part.index("Why?")
+        assert part.count(">Links &amp; more<") == 2
+    assert "Empty?" not in html
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ FIGURE = PaperFigure(
 
 
 def test_a_figure_has_a_table_a_picture_and_what_was_printed() -> None:
-    html = papers.section(FIGURE, ROWS, PRINTED)
+    html = papers.section(FIGURE, ROWS, PRINTED).body
     measured, printed = html.split("<h3>In the paper</h3>")
     assert cells(measured) == [
         ["dnn", "workers", "error", "seconds", "unseen"],
@@ -60,7 +60,7 @@ def test_a_figure_has_a_table_a_picture_and_what_was_printed() -> None:
     assert html.count('<svg role="img"') == 1
     assert Page(html).open == []
     bare = PaperFigure("Errors", "", lambda _: ROWS, Mark("step", "workers", ("seconds",)), ())
-    assert cells(papers.section(bare, ROWS, PRINTED)) == []
+    assert cells(papers.section(bare, ROWS, PRINTED).body) == []
 
 
 def test_marks_draw_what_the_rows_say() -> None:

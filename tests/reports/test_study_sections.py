@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 import polars as pl
 
 from forecasting.evaluation import Evaluation
-from reports.study_sections import PUBLISHED, scenarios_section
+from reports.html import Section
+from reports.study_sections import published_section, scenarios_section
 from studies.rounds import Round
-from tests.reports.pages import cells, headings
+from tests.reports.pages import cells
 from tests.reports.test_report import results
 
 ROW_OF_PUBLISHED = {
@@ -29,13 +30,18 @@ ROW_OF_PUBLISHED = {
 }
 
 
-def section(rows: pl.DataFrame, round_: Round) -> str:
-    return scenarios_section(Evaluation(round_, rows, pl.DataFrame()))
+def body(section: Section | None) -> str:
+    assert section is not None
+    return section.body
+
+
+def scenarios(rows: pl.DataFrame, round_: Round) -> str:
+    return body(scenarios_section(Evaluation(round_, rows, pl.DataFrame())))
 
 
 def test_published_forecasts_are_shown_as_they_were_judged() -> None:
-    html = PUBLISHED.html(pl.DataFrame([ROW_OF_PUBLISHED, ROW_OF_PUBLISHED | {"split": None}]))
-    assert headings(html) == ["Forecasts that were published before measuring"]
+    rows = pl.DataFrame([ROW_OF_PUBLISHED, ROW_OF_PUBLISHED | {"split": None}])
+    html = body(published_section(rows))
     assert cells(html)[1] == [
         "srift", "held out dnn", "4.2 %", "3.0 %", "9.0 %", "—", "2.0 %", "12",
         "2030-01-01 09:30", "2030-01-02 10:05",
@@ -48,14 +54,14 @@ def test_forecasts_of_an_earlier_round_say_so(round_: Round) -> None:
         made=pl.Series(["sealed", "before", None, None], dtype=pl.String),
         forecast_round=pl.Series([2, 2, 1, None], dtype=pl.Int32),
     )
-    html = section(rows, replace(round_, repeat=2))
+    html = scenarios(rows, replace(round_, repeat=2))
     assert [row[-1] for row in cells(html)] == [
         "forecast made", "published", "before its run", "for round 1", "—"
     ]  # fmt: skip
     assert "shows the forecast of an earlier round" in html
-    assert "an earlier round" not in section(results(round_), round_)
+    assert "an earlier round" not in scenarios(results(round_), round_)
 
 
 def test_what_nobody_measured_is_not_judged(round_: Round) -> None:
     rows = results(round_, made=None, measured=None, error_percent=None)
-    assert {row[-1] for row in cells(section(rows, round_))[1:]} == {"not judged"}
+    assert {row[-1] for row in cells(scenarios(rows, round_))[1:]} == {"not judged"}

@@ -1,6 +1,7 @@
 """The command line, called in this process."""
 
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
@@ -19,3 +20,9 @@ def ask(stepcast: ran.Stepcast, repeated: Path, monkeypatch: pytest.MonkeyPatch)
     """Return the command line on a home with ten equal rounds."""
     monkeypatch.setenv("STEPCAST_HOME", str(repeated))
     return stepcast
+
+
+@pytest.fixture
+def history(small_history: Path, home: Path) -> Path:
+    """Return this test's home with a copy of the small history."""
+    return Path(copytree(small_history, home, dirs_exist_ok=True))

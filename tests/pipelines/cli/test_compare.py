@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,8 +24,7 @@ def compare(stepcast: Stepcast, repeated: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_rounds_are_compared_figure_by_figure(compare: Stepcast) -> None:
     answer = compare("round:variance/1..5", "round:variance/6..10")
-    assert answer.code == 0, answer.err
-    lines = answer.out.splitlines()
+    lines = answer.printed.splitlines()
     assert lines[0].startswith("base  round:variance/1..5: 15 runs, 2026-11-23 17:5")
     assert lines[1].startswith("other round:variance/6..10: 15 runs, 2026-11-23 18:1")
     steps = [line.split("step_time_s, s")[1].split() for line in lines if "step_time_s, s" in line]
@@ -36,18 +34,14 @@ def test_rounds_are_compared_figure_by_figure(compare: Stepcast) -> None:
 
 def test_node_types_are_compared_in_the_same_configuration(compare: Stepcast) -> None:
     answer = compare("type:emu.avx512.c15", "type:emu.avx512.s15")
-    assert answer.code == 0, answer.err
-    assert "W=2 (2 nodes)" in answer.out
-    assert "step_time_s, s" in answer.out
+    assert "W=2 (2 nodes)" in answer.printed
+    assert "step_time_s, s" in answer.printed
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_rows_name_the_newest_run_of_each_side(compare: Stepcast, form: str) -> None:
     answer = compare("round:variance/1", "round:variance/2", "--format", form)
-    assert answer.code == 0, answer.err
-    rows = (
-        json.loads(answer.out) if form == "json" else list(csv.DictReader(io.StringIO(answer.out)))
-    )
+    rows = answer.content if form == "json" else list(csv.DictReader(io.StringIO(answer.printed)))
     rows = [row for row in rows if row["metric"] == "step_time_s"]
     assert len(rows) == 2
     for row in rows:

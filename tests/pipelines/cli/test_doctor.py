@@ -2,9 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -17,7 +15,7 @@ from pipelines.cli.doctor import (
 from profilers import commands
 from profilers.clusters import cgroups, netns, owner, reap
 from profilers.steady.hostlock import host_lock
-from tests.pipelines.ran import leave_dead_run
+from tests.pipelines.ran import Stepcast, leave_dead_run
 from tests.profilers.clusters.killed import made_by_a_killed_process
 
 
@@ -114,14 +112,14 @@ def test_credentials_of_aws_are_told_by_where_they_come_from(
     assert (credentials.ok, credentials.found) == (True, "from env")
 
 
-def test_reap_ends_runs_without_a_process(stepcast: Callable[..., Any], home: Path) -> None:
+def test_reap_ends_runs_without_a_process(stepcast: Stepcast, home: Path) -> None:
     dead = leave_dead_run(home)
     assert f"marked run {dead} as failed" in stepcast("reap").out
     assert f"marked run {dead}" not in stepcast("reap").out
 
 
 def test_the_web_interface_shows_the_history_of_this_home(
-    stepcast: Callable[..., Any], home: Path, monkeypatch: pytest.MonkeyPatch
+    stepcast: Stepcast, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[list[str]] = []
 
@@ -148,11 +146,7 @@ def test_the_web_interface_shows_the_history_of_this_home(
     ],
 )
 def test_each_of_its_services_starts_alone(
-    part: str,
-    words: list[str],
-    stepcast: Callable[..., Any],
-    home: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    part: str, words: list[str], stepcast: Stepcast, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[list[str]] = []
     monkeypatch.chdir(home)  # put back where the command goes

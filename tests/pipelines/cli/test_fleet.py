@@ -90,11 +90,10 @@ def test_members_are_listed(stepcast: Stepcast, home: Path) -> None:
 def test_status_is_one_record_a_member(stepcast: Stepcast, home: Path) -> None:
     write_members(home, {NODE_TYPE: member(), "emu.gone": member("emu.gone", watched=False)})
     answer = stepcast("fleet", "status")
-    assert answer.code == 0, answer.err
-    shown = record(answer.out, NODE_TYPE)
+    shown = record(answer.printed, NODE_TYPE)
     for word in ("not watched yet", "never", "now", "never done"):
         assert word in shown
-    assert "unknown node type" in answer.out
+    assert "unknown node type" in answer.printed
 
 
 def test_a_member_is_paused_resumed_and_removed(stepcast: Stepcast, home: Path) -> None:
@@ -115,9 +114,7 @@ def test_what_is_due_is_watched_and_profiled_once(
     stepcast: Stepcast, home: Path, probes: PaperProbes, paper: PaperWatch
 ) -> None:
     added(stepcast, "--probes", "links,contention")
-    answer = stepcast("fleet", "run")
-    assert answer.code == 0, answer.err
-    assert answer.out == f"{NODE_TYPE}: done\n" * 2
+    assert stepcast("fleet", "run").printed == f"{NODE_TYPE}: done\n" * 2
     assert (paper.asked, probes.asked) == (1, ["links", "contention"])
     assert statuses(home) == [DagsterRunStatus.SUCCESS] * 2
     with dagster_history.instance(home) as instance:
@@ -173,9 +170,8 @@ def test_a_probe_that_fails_ends_with_its_reason(
 def test_the_schedule_is_switched_on_and_off(stepcast: Stepcast, home: Path) -> None:
     for word in ("resume", "pause"):
         answer = stepcast("fleet", word)
-        assert answer.code == 0, answer.err
         shown = {"resume": "on", "pause": "off"}[word]
-        assert answer.out.startswith(f"the fleet's schedule is {shown}: ")
+        assert answer.printed.startswith(f"the fleet's schedule is {shown}: ")
         with dagster_history.instance(home) as instance:
             states = {state.name: state.status.value for state in instance.all_instigator_state()}
         assert states[SENSOR] == {"resume": "RUNNING", "pause": "STOPPED"}[word]

@@ -3,9 +3,7 @@
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,10 +21,8 @@ HEAVY = {"boto3", "dagster", "duckdb", "fastapi", "matplotlib", "numpy", "pandas
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help_with_an_example(stepcast: Callable[..., Any], command: str) -> None:
-    answer = stepcast(*command.split(), "--help")
-    assert answer.code == 0
-    assert f"Example: stepcast {command}" in answer.out
+def test_every_command_has_help_with_an_example(stepcast: Stepcast, command: str) -> None:
+    assert f"Example: stepcast {command}" in stepcast(*command.split(), "--help").printed
 
 
 @pytest.mark.parametrize("mode", [(), ("reduce-overhead",)])
@@ -38,10 +34,8 @@ def test_a_mode_of_compiling_may_be_left_out(mode: tuple[str, ...], stepcast: St
     assert answer.code == 2 and told in answer.err
 
 
-def test_help_lists_the_commands(stepcast: Callable[..., Any]) -> None:
-    answer = stepcast("--help")
-    assert answer.code == 0
-    assert all(f"\n  {command} " in answer.out for command in command_line.COMMANDS)
+def test_help_lists_the_commands(stepcast: Stepcast) -> None:
+    assert all(f"\n  {command} " in stepcast("--help").printed for command in command_line.COMMANDS)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["bench", "--help"]])
@@ -64,10 +58,8 @@ def test_the_summary_of_a_command_is_the_first_sentence_of_its_help(name: str) -
     assert command_line.load_command(name).get_short_help_str(limit=200) == summary
 
 
-def test_the_version_is_the_projects(stepcast: Callable[..., Any]) -> None:
-    answer = stepcast("--version")
-    assert answer.code == 0
-    assert re.fullmatch(r"stepcast \d+\.\d+\.\d+\n", answer.out)
+def test_the_version_is_the_projects(stepcast: Stepcast) -> None:
+    assert re.fullmatch(r"stepcast \d+\.\d+\.\d+\n", stepcast("--version").printed)
 
 
 @pytest.mark.parametrize(
@@ -85,9 +77,7 @@ def test_the_version_is_the_projects(stepcast: Callable[..., Any]) -> None:
 def test_wrong_usage_is_one_line_and_exit_2(
     stepcast: Stepcast, arguments: list[str], expected: str
 ) -> None:
-    answer = stepcast(*arguments)
-    assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
-    assert answer.err.startswith(f"stepcast: {expected}")
+    assert stepcast(*arguments).refusal.startswith(f"stepcast: {expected}")
 
 
 @pytest.mark.parametrize("group", [[], ["fleet"]])
@@ -98,7 +88,7 @@ def test_nothing_asked_is_answered_by_help(stepcast: Stepcast, group: list[str])
 
 
 def test_our_own_errors_are_one_line_and_exit_1(
-    stepcast: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    stepcast: Stepcast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken() -> Path:
         raise TypeError("a bug\nof two lines")
@@ -123,7 +113,5 @@ def test_what_a_killed_command_left_goes_with_the_next_one_and_reap_names_it(
     for command, told in ((["node-types"], ""), (["reap"], f"removed {left.name}")):
         left.mkdir()
         (left / "spilled").write_bytes(bytes(1000))
-        answer = stepcast(*command)
-        assert answer.code == 0
-        assert told in answer.out
+        assert told in stepcast(*command).printed
         assert not left.exists()

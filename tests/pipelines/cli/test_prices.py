@@ -17,8 +17,7 @@ from warehouse.warehouse import Warehouse
 
 def test_what_was_seen_is_told_and_shown(stepcast: Stepcast, home: Path, aws: Aws) -> None:
     answer = stepcast("prices", "collect", "--region", "us-east-1", "--type", "p3.*")
-    assert answer.code == 0, answer.err
-    summary, _, run = answer.out.strip().partition("; run ")
+    summary, _, run = answer.printed.strip().partition("; run ")
     assert summary.startswith("us-east-1: 2 instance types; 2 on-demand prices, ")
     assert (home / "landing" / run / "price.parquet").exists()
     assert answer.err == "ask AWS for prices in us-east-1\n"
@@ -37,18 +36,16 @@ def test_what_was_seen_is_told_and_shown(stepcast: Stepcast, home: Path, aws: Aw
 
 def test_offline_the_shipped_prices_say_their_year(stepcast: Stepcast, home: Path) -> None:
     answer = stepcast("prices", "show", "--type", "p3.8xlarge")
-    assert answer.code == 0
-    rows = [line.split() for line in answer.out.splitlines() if line.startswith("p3.8xlarge")]
+    rows = [line.split() for line in answer.printed.splitlines() if line.startswith("p3.8xlarge")]
     assert [row[1:3] for row in rows] == [["on_demand", "12.24"], ["spot", "3.68"]]
     assert all("2020" in row for row in rows)
-    assert "None of them was observed" in answer.out
+    assert "None of them was observed" in answer.printed
     nothing = stepcast("prices", "show", "--type", "p3.8xlarge", "--as-of", "2019-12-31")
     assert "0 rows" in nothing.out
     unknown = stepcast("prices", "show", "--type", "p5.48xlarge")
-    assert (unknown.code, unknown.out) == (2, "")
-    assert "no price of node type 'p5.48xlarge' is known; did you mean p" in unknown.err
-    assert "node_prices.csv" in unknown.err
-    assert "m5" not in unknown.err
+    assert "no price of node type 'p5.48xlarge' is known; did you mean p" in unknown.refusal
+    assert "node_prices.csv" in unknown.refusal
+    assert "m5" not in unknown.refusal
 
 
 def test_a_region_that_fails_is_told_after_the_others_landed(
@@ -69,8 +66,7 @@ def test_what_cannot_be_asked_is_one_line(
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     answer = stepcast("prices", "collect", "--region", "us-east-1")
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err.splitlines()[-1].startswith("stepcast: AWS EC2 in us-east-1: no credentials")
+    assert answer.refusal.startswith("stepcast: AWS EC2 in us-east-1: no credentials")
 
 
 Shown = Callable[..., Any]

@@ -10,19 +10,7 @@ from tests.pipelines.ran import Ran, Stepcast
 from tests.synthetic import FORECASTERS
 from warehouse.warehouse import QUERIES
 
-KEYS = [
-    "system",
-    "backend",
-    "split",
-    "metric",
-    "n",
-    "busy_n",
-    "mape",
-    "median_ape",
-    "p90_ape",
-    "max_ape",
-    "noise_floor",
-]
+KEYS = "system backend split metric n busy_n mape median_ape p90_ape max_ape noise_floor".split()
 
 
 @pytest.fixture
@@ -50,26 +38,19 @@ def test_sql_prints_a_table(ask: Stepcast) -> None:
 def test_every_type_of_column_can_be_printed(ask: Stepcast, form: str) -> None:
     for table in ("raw.run", "fit.fit", "pred.ledger", "report.accuracy", "raw.link"):
         answer = ask("sql", f"SELECT * FROM {table}", "--format", form)
-        assert answer.code == 0, answer.err
-        assert "run_id" in answer.out or "prediction_id" in answer.out
+        assert "run_id" in answer.printed or "prediction_id" in answer.printed
 
 
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [
         ("SELEC 1", "syntax error"),
-        ("SELECT * FROM raw.nothing", "nothing does not exist"),
         ("DELETE FROM raw.run", "the history is read-only"),
-        ("SELECT *\nFORM x", "at or near \"x\" (line 2, at 'x')"),
-        ("", "no SQL statement given"),
         ("SELECT 1; SELECT 2", "stepcast: expected one SQL statement, found 2; ask each"),
     ],
 )
 def test_bad_sql_is_one_line_and_exit_2(ask: Stepcast, statement: str, expected: str) -> None:
-    answer = ask("sql", statement)
-    assert answer.code == 2
-    (line,) = answer.err.splitlines()
-    assert expected in line
+    assert expected in ask("sql", statement).refusal
 
 
 def test_json_has_no_numbers_that_json_lacks(ask: Stepcast) -> None:
@@ -83,11 +64,11 @@ def test_json_has_no_numbers_that_json_lacks(ask: Stepcast) -> None:
 
 
 def test_rows_are_printed_as_they_come(ask: Stepcast) -> None:
-    sql = "SELECT range AS a FROM range(500_000)"
+    sql = "SELECT range AS a FROM range(100_000)"
     lines = ask("sql", sql, "--format", "csv").out.splitlines()
-    assert (lines[0], lines[-1], len(lines)) == ("a", "499999", 500_001)
-    rows = json.loads(ask("sql", sql, "--format", "json").out)
-    assert (rows[-1], len(rows)) == ({"a": 499_999}, 500_000)
+    assert (lines[0], lines[-1], len(lines)) == ("a", "99999", 100_001)
+    rows = ask("sql", sql, "--format", "json").content
+    assert (rows[-1], len(rows)) == ({"a": 99_999}, 100_000)
 
 
 @pytest.mark.parametrize(
@@ -99,9 +80,7 @@ def test_rows_are_printed_as_they_come(ask: Stepcast) -> None:
 )
 def test_sql_takes_no_more_memory_than_it_may(ask: Stepcast, sql: str, expected: str) -> None:
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    answer = ask("sql", sql)
-    assert (answer.code, answer.err.count("\n")) == (2, 1)
-    assert expected in answer.err
+    assert expected in ask("sql", sql).refusal
     assert resource.getrlimit(resource.RLIMIT_DATA) == before
 
 
@@ -116,8 +95,7 @@ def test_accuracy_as_json_has_exactly_the_promised_keys(ask: Stepcast) -> None:
 
 def test_queries_take_parameters(ask: Stepcast) -> None:
     answer = ask("query", "accuracy", "--param", "study=paper", "--param", "repeat=1")
-    assert answer.code == 0
-    assert f"{4 * len(FORECASTERS)} rows" in answer.out
+    assert f"{4 * len(FORECASTERS)} rows" in answer.printed
     assert "0 rows" in ask("query", "accuracy", "--param", "repeat=2").out
 
 
@@ -139,9 +117,7 @@ def test_bad_queries_are_one_line_and_exit_2(
 
 @pytest.mark.parametrize("arguments", [["sql", "SELECT 1"], ["accuracy"], ["query", "runs"]])
 def test_an_empty_home_is_told(stepcast: Stepcast, home: Path, arguments: list[str]) -> None:
-    answer = stepcast(*arguments)
-    assert answer.code == 2
-    assert f"in {home} yet; run `make demo` or `stepcast run`" in answer.err
+    assert f"in {home} yet; run `make demo` or `stepcast run`" in stepcast(*arguments).refusal
     assert list(home.iterdir()) == []
 
 

@@ -192,10 +192,8 @@ def test_a_damaged_history_is_one_line_and_is_published_again(
     os.utime(history, ns=(state.st_atime_ns, state.st_mtime_ns))
     answer = asked("accuracy")
     if answer.code:
-        assert answer.code == 2
-        (line,) = answer.err.splitlines()
-        assert line.startswith(f"stepcast: {history} is damaged (")
-        assert line.endswith("`stepcast load` publishes it again")
+        assert answer.refusal.startswith(f"stepcast: {history} is damaged (")
+        assert answer.refusal.endswith("`stepcast load` publishes it again")
     assert asked("load").code == 0
     assert history.read_bytes() == (finished.home / MAIN).read_bytes()
     assert asked("accuracy").code == 0

@@ -1,6 +1,5 @@
 """`stepcast recommend` among all GPUs that EC2 rents, on a part of the public measurements."""
 
-import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -17,7 +16,7 @@ from tests.aws import DAY, Aws
 from tests.forecasting.test_public_fits import load_public
 from tests.models.gpu_step.public import PUBLIC, made_up_steps
 from tests.pipelines.cli.test_recommend import land_prices
-from tests.pipelines.ran import Stepcast
+from tests.pipelines.ran import Stepcast, words
 from tests.pipelines.ran import stepcast as stepcast_of
 
 ASKED = {
@@ -54,8 +53,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
         load_public(home)
         assert stepcast_of("load", str(PUBLIC / "aws_on_demand")).code == 0
         ran = stepcast_of(*options("--picture", str(picture)))
-        assert ran.code == 0, ran.err
-        yield Asked(home, ran.out, answered(stepcast_of))
+        yield Asked(home, ran.printed, answered(stepcast_of))
 
 
 @pytest.fixture
@@ -70,15 +68,12 @@ def home(asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def options(*more: str, **changes: str | None) -> list[str]:
     """Return the command with some options changed, None: left out."""
-    arguments = ASKED | {f"--{name.replace('_', '-')}": value for name, value in changes.items()}
-    given = [(name, value) for name, value in arguments.items() if value is not None]
-    return ["recommend", *(word for pair in given for word in pair), *more]
+    return ["recommend", *words(ASKED, **changes), *more]
 
 
 def answered(stepcast: Stepcast, *more: str, **changes: str | None) -> dict[str, Any]:
     ran = stepcast(*options("--json", *more, **changes))
-    assert ran.code == 0, ran.err
-    answer: dict[str, Any] = json.loads(ran.out)
+    answer: dict[str, Any] = ran.content
     return answer
 
 
@@ -120,8 +115,7 @@ def test_more_gpus_than_a_node_has_are_one_line(stepcast: Stepcast, home: Path) 
     words = ["--dnn", "small_cnn", "--framework", "pytorch", "--image-size", "32", "--batch-size"]
     words += ["8", "--workers", "1", "--devices-per-node", "8", "--worker"]
     refused = stepcast("predict", *words, "g5.12xlarge")
-    assert (refused.code, refused.out) == (2, "")
-    assert refused.err == "stepcast: devices_per_node: 8 of each node, but g5.12xlarge has 4\n"
+    assert refused.refusal == "stepcast: devices_per_node: 8 of each node, but g5.12xlarge has 4\n"
     both = stepcast("predict", *words, "g5.12xlarge,g5.48xlarge")
     assert both.code == 0 and "g5.48xlarge" in both.out
 
@@ -152,8 +146,8 @@ def test_a_step_of_far_more_samples_than_were_asked_for_is_named(
     answer = answered(stepcast, minimize="time")
     steps = {candidate["nodes"]: candidate["step_samples"] for candidate in answer["candidates"]}
     assert (steps["2 p5.48xlarge@64"], steps["1 g5.xlarge@64"]) == (1024, 64)
-    words = " ".join(stepcast(*options(minimize="time")).out.split())
-    assert "a step has 1,024 samples, 16 times the batch asked for" in words
+    told = " ".join(stepcast(*options(minimize="time")).out.split())
+    assert "a step has 1,024 samples, 16 times the batch asked for" in told
     few = stepcast(*options("--capacity", "g5.xlarge=2", minimize="time", max_nodes=None))
     assert few.code == 0 and "a step has" not in few.out
 
@@ -166,16 +160,15 @@ def test_what_lacks_memory_is_refused_with_what_it_needs(stepcast: Stepcast, hom
     t4 = crowded["g4dn.xlarge"]
     assert t4["needed_bytes"] > 0.95 * t4["memory_bytes"]
     assert not crowded.keys() & {candidate["node_type"] for candidate in answer["candidates"]}
-    words = " ".join(stepcast(*options(batch_size="12000")).out.split())
+    told = " ".join(stepcast(*options(batch_size="12000")).out.split())
     same = [row for row in answer["out_of_memory"] if row["device"] == t4["device"]]
     ends = [f"{pick(row['needed_bytes'] for row in same) / 2**30:.1f}" for pick in (min, max)]
     needs = f"{' to '.join(dict.fromkeys(ends))} of {t4['memory_bytes'] / 2**30:.1f} GiB"
     largest = max(row["largest_batch_size"] for row in same)
-    assert "No room for a batch of 12000 on t4 (g4dn.xlarge; g4dn.2xlarge; g4dn.4xl" in words
-    assert f"needs {needs}; a batch of about {largest} does." in words
+    assert "No room for a batch of 12000 on t4 (g4dn.xlarge; g4dn.2xlarge; g4dn.4xl" in told
+    assert f"needs {needs}; a batch of about {largest} does." in told
     nowhere = stepcast(*options(batch_size="900000"))
-    assert (nowhere.code, nowhere.out) == (2, "")
-    refusal = " ".join(nowhere.err.split())
+    refusal = " ".join(nowhere.refusal.split())
     assert "small_cnn has no room on any of these nodes: it needs" in refusal
 
 
@@ -196,8 +189,7 @@ def test_spot_nodes_are_on_offer_where_their_prices_were_observed(
     assert {candidate["node_type"] for candidate in alone["candidates"]} == {"g5.xlarge"}
     assert alone["left_out"]["g5.2xlarge"] == "no price in us-east-1"
     before = stepcast(*options("--market", "spot", "--as-of", "2026-11-10"))
-    assert (before.code, before.out) == (2, "")
-    refusal = " ".join(before.err.split())
+    refusal = " ".join(before.refusal.split())
     assert refusal.startswith("stepcast: no spot price of a node type with GPUs had been observed")
 
 
@@ -210,8 +202,8 @@ def test_spot_nodes_whose_prices_were_collected_may_be_lost(
     given = ("--market", "spot", "--as-of", "2026-11-29")
     answer = answered(stepcast, *given)
     assert {candidate["node_type"] for candidate in answer["candidates"]} == {"p3.2xlarge"}
-    words = " ".join(stepcast(*options(*given)).out.split())
-    (lost,) = re.findall(r"The choice loses a node with a probability of (\S+) %\.", words)
+    told = " ".join(stepcast(*options(*given)).out.split())
+    (lost,) = re.findall(r"The choice loses a node with a probability of (\S+) %\.", told)
     choice = answer["choice"]
     rate = answer["preemptions_per_node_hour"]
     hours = choice["workers"] * choice["time_s"]["value"] / 3600
@@ -252,6 +244,5 @@ def test_bad_input_is_one_clear_line(
     stepcast: Stepcast, home: Path, changes: dict[str, str | None], said: str
 ) -> None:
     answer = stepcast(*options(**changes))
-    assert (answer.code, answer.out) == (2, "")
-    assert " ".join(answer.err.split()).startswith(f"stepcast: {said}")
-    assert answer.err.count("stepcast: ") == 1
+    assert " ".join(answer.refusal.split()).startswith(f"stepcast: {said}")
+    assert answer.refusal.count("stepcast: ") == 1

@@ -2,12 +2,11 @@
 
 import json
 from pathlib import Path
-from shutil import copytree
 
 import pytest
 
 from tests.pipelines.cli.test_predict import change
-from tests.pipelines.ran import Stepcast
+from tests.pipelines.ran import Stepcast, words
 from warehouse.warehouse import read_only
 
 ASKED = {
@@ -26,27 +25,16 @@ ASKED = {
 }
 
 
-@pytest.fixture
-def home(small_history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a copy of the history that a test may change."""
-    copy = Path(copytree(small_history, tmp_path / "home"))
-    monkeypatch.setenv("STEPCAST_HOME", str(copy))
-    return copy
-
-
 def options(**changes: str | None) -> list[str]:
     """Return the command with some options changed, None: left out."""
-    arguments = ASKED | {f"--{name.replace('_', '-')}": value for name, value in changes.items()}
-    given = [(name, value) for name, value in arguments.items() if value is not None]
-    return ["recommend", *(word for pair in given for word in pair)]
+    return ["recommend", *words(ASKED, **changes)]
 
 
 def test_one_answer_says_what_to_rent_how_surely_and_what_would_change_it(
-    stepcast: Stepcast, home: Path
+    stepcast: Stepcast, history: Path
 ) -> None:
     answer = stepcast(*options())
-    assert answer.code == 0, answer.err
-    lines = answer.out.splitlines()
+    lines = answer.printed.splitlines()
     assert lines[0] == (
         "1,000,000 samples of small_cnn 24px, within 60 hours with a probability of 90 %: "
         "least cost"
@@ -56,24 +44,22 @@ def test_one_answer_says_what_to_rent_how_surely_and_what_would_change_it(
         "been judged on backend emulated: intervals and probabilities are guesses."
     )
     assert lines[2].startswith("Rent ")
-    assert "P(late) " in answer.out
+    assert "P(late) " in answer.printed
     beside = "launch 2.5 min (half to twice that in nine of ten), loading 0 min, a checkpoint 10 s."
-    assert f"Beside training: {beside}" in answer.out
-    rows = read_only(home, "FROM pred.recommendation WHERE system = 'recommend'").to_dicts()
+    assert f"Beside training: {beside}" in answer.printed
+    rows = read_only(history, "FROM pred.recommendation WHERE system = 'recommend'").to_dicts()
     assert len(rows) == 1
     job, constraints = json.loads(rows[0]["job"]), json.loads(rows[0]["constraints"])
     assert (job["samples"], job["servers"]) == (1_000_000, 1)
     assert constraints["capacity"] == {"emu.native.s25": 3}
-    assert f"Recommendation {rows[0]['recommendation_id']}" in answer.out
+    assert f"Recommendation {rows[0]['recommendation_id']}" in answer.printed
 
 
 def test_the_answer_for_programs_and_as_a_picture(
-    stepcast: Stepcast, home: Path, tmp_path: Path
+    stepcast: Stepcast, history: Path, tmp_path: Path
 ) -> None:
     picture = tmp_path / "answer.svg"
-    ran = stepcast(*options(), "--json", "--picture", str(picture))
-    assert ran.code == 0, ran.err
-    answer = json.loads(ran.out)
+    answer = stepcast(*options(), "--json", "--picture", str(picture)).content
     choice, question = answer["choice"], answer["question"]
     assert (question["samples"], question["link_mbps"]) == (1_000_000, 200)
     assert choice in answer["candidates"]
@@ -92,7 +78,7 @@ def test_the_answer_for_programs_and_as_a_picture(
         "is_of_fits": False,
     }
     assert answer["front"][-1] == choice["key"]
-    kept = read_only(home, "FROM pred.recommendation WHERE system = 'recommend'").to_dicts()
+    kept = read_only(history, "FROM pred.recommendation WHERE system = 'recommend'").to_dicts()
     assert [row["recommendation_id"] for row in kept] == [answer["recommendation_id"]]
     drawn = picture.read_text()
     assert all(label in drawn for label in ("Pareto front", f"choice: {choice['nodes']}"))
@@ -120,25 +106,21 @@ def test_the_answer_for_programs_and_as_a_picture(
     ],
 )
 def test_bad_input_is_one_clear_line(
-    stepcast: Stepcast, home: Path, changes: dict[str, str | None], said: str
+    stepcast: Stepcast, history: Path, changes: dict[str, str | None], said: str
 ) -> None:
-    answer = stepcast(*options(**changes))
-    assert (answer.code, answer.out) == (2, "")
-    assert f"stepcast: {said}" in answer.err
-    assert "Traceback" not in answer.err
+    assert f"stepcast: {said}" in stepcast(*options(**changes)).refusal
 
 
-def test_what_is_far_out_and_what_has_changed_is_said(stepcast: Stepcast, home: Path) -> None:
-    change(home, "emu.native.s25")
+def test_what_is_far_out_and_what_has_changed_is_said(stepcast: Stepcast, history: Path) -> None:
+    change(history, "emu.native.s25")
     command = options(capacity="emu.native.s25=64", systems="linear")
     ran = stepcast(*command)
-    assert ran.code == 0, ran.err
-    assert "Stale: emu.native.s25 has changed since it was profiled" in ran.out
+    assert "Stale: emu.native.s25 has changed since it was profiled" in ran.printed
     far = (
         "far out: 64 workers, where forecasts were judged from 1 to 4; first measure a scenario of "
         "8 workers; list it under test of a study: `stepcast run` judges it; "
     )
-    assert f"linear: {far}`stepcast predict --far-out` shows the number (1 scenario)" in ran.out
+    assert f"linear: {far}`stepcast predict --far-out` shows the number (1 scenario)" in ran.printed
     answer = json.loads(stepcast(*command, "--json").out)
     assert max(candidate["workers"] for candidate in answer["candidates"]) == 8
     assert far in answer["refused"][-1]["reason"]

@@ -15,13 +15,12 @@ def test_a_run_ends_with_the_table_and_where_things_are(
     first_run: Ran, second_run: tuple[Ran, str]
 ) -> None:
     answer, home = first_run.answer, first_run.home
-    assert answer.code == 0, answer.err
     lines = answer.err.splitlines()
     assert lines[0].startswith("study paper, round 1: 7 runs, about ")
     assert lines[1] == "backend loopback: asked for"
     assert lines[2].startswith("warning: loopback shapes no links")
     assert any(re.fullmatch(r"\[ +\d+ s, about .* left\] probe links", line) for line in lines)
-    rows = [line for line in answer.out.splitlines() if "unshaped, W=" in line]
+    rows = [line for line in answer.printed.splitlines() if "unshaped, W=" in line]
     assert len(rows) == 4
     assert re.search(
         r"small_cnn 16px b4, unshaped, W=2 +\d+\.\d\d +\[[\d., ]+\] +16\.83 +[+−]\d+\.\d % +2\.0 %"
@@ -31,16 +30,15 @@ def test_a_run_ends_with_the_table_and_where_things_are(
     assert re.search(
         r"Mean absolute error over W ≥ 2: \d+\.\d % \(n = 2\); noise floor — \(known from the "
         r"second round on\)",
-        answer.out,
+        answer.printed,
     )
-    assert f"report     {home}/report.html" in answer.out
-    assert f"warehouse  {home}/history.duckdb" in answer.out
+    assert f"report     {home}/report.html" in answer.printed
+    assert f"warehouse  {home}/history.duckdb" in answer.printed
 
     again = second_run[0].answer
-    assert again.code == 0, again.err
     assert again.err.startswith("study paper, round 2: 7 runs")
     uncounted = "No scenario with 2 or more workers counts. Not counted, the host being busy: 2."
-    assert uncounted in " ".join(again.out.split())
+    assert uncounted in " ".join(again.printed.split())
 
 
 def test_a_plan_names_the_systems_that_a_run_fits(
@@ -94,9 +92,7 @@ def test_what_was_interrupted_or_failed_is_one_line_and_is_resumed(
 def test_a_plan_runs_nothing(
     stepcast: Stepcast, home: Path, study_file: Path, probes: PaperProbes
 ) -> None:
-    answer = stepcast("plan", str(study_file))
-    assert answer.code == 0
-    assert "measure alexnet 64px b4, unshaped, W=3" in answer.out
+    assert "measure alexnet 64px b4, unshaped, W=3" in stepcast("plan", str(study_file)).printed
     assert probes.asked == []
     assert list(home.iterdir()) == []
 
@@ -130,9 +126,7 @@ def test_a_bad_study_is_one_line_and_exit_2(
 ) -> None:
     study = write_study(tmp_path, STUDY.replace("dnn: alexnet", "dnn: alexnett"))
     answer = stepcast(command, str(study))
-    assert (answer.code, answer.out) == (2, "")
-    (line,) = answer.err.splitlines()
-    assert line.startswith(f"stepcast: {study}: test[1].dnn: unknown DNN 'alexnett'")
+    assert answer.refusal.startswith(f"stepcast: {study}: test[1].dnn: unknown DNN 'alexnett'")
 
 
 def test_a_study_that_only_profiles_runs_and_has_no_report(
@@ -140,18 +134,15 @@ def test_a_study_that_only_profiles_runs_and_has_no_report(
 ) -> None:
     study = write_study(tmp_path, ONLY_PROFILES)
     answer = stepcast("run", str(study))
-    assert answer.code == 0, answer.err
-    assert answer.out.splitlines()[0] == (
+    assert answer.printed.splitlines()[0] == (
         "4 profiles of study profiled, round 1, have landed and are loaded"
     )
-    assert f"{home}/history.duckdb" in answer.out
+    assert f"{home}/history.duckdb" in answer.printed
     profiled = ["profile small_cnn", "profile alexnet"]
     assert sorted(probes.asked) == sorted(["links", "contention", *profiled])
     assert Warehouse(home).query("runs", study="profiled").height == 4
     assert not (home / "report.html").exists()
-    report = stepcast("report", str(study))
-    assert (report.code, report.out) == (2, "")
-    assert report.err == (
+    assert stepcast("report", str(study)).refusal == (
         f"stepcast: {study}: study profiled only profiles; nothing of it is judged\n"
     )
     again = stepcast("run", str(study))

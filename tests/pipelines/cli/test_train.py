@@ -1,12 +1,9 @@
 """`stepcast train`: drawn, asked, stopped and killed."""
 
 import os
-import re
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,16 +16,16 @@ from pipelines.runtime.job_store import EventLogEntry
 from pipelines.runtime.plan import Infeasible, LimitRelaxation
 from pipelines.runtime.state import JobState
 from tests.leftovers import left_behind
+from tests.pipelines.ran import Started, Stepcast
 from tests.pipelines.runtime.jobs import SAMPLES, write_job
 from tests.pipelines.runtime.sample_logs import consumed_samples, read_sample_logs
-from warehouse.home import CHECKOUT
 
 ANOTHER_DEADLINE = LimitRelaxation(text="raise the deadline", deadline_s=99.0, budget_usd=None)
 LATE = Infeasible("too late", (ANOTHER_DEADLINE,), 50.0, None)
 
 
 def test_what_happened_is_told_and_drawn(
-    stepcast: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stepcast: Stepcast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def trained(*given: Any, **_: Any) -> tuple[SimpleNamespace, JobState]:
         story = [
@@ -40,12 +37,9 @@ def test_what_happened_is_told_and_drawn(
         return SimpleNamespace(story=story, folder="there"), JobState(iterations=20, error="late")
 
     monkeypatch.setattr("pipelines.runtime.attempt.train", trained)
-    picture, before = tmp_path / "story.svg", signal.getsignal(signal.SIGTERM)
-    try:
-        job = write_job(tmp_path, backend="loopback")
-        answer = stepcast("train", str(job), "--picture", str(picture))
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    picture = tmp_path / "story.svg"
+    job = write_job(tmp_path, backend="loopback")
+    answer = stepcast("train", str(job), "--picture", str(picture))
     assert "[    9.0 s] aborted at iteration 8: cost_usd 0.5" in answer.err
     assert (answer.code, answer.err.splitlines()[-1]) == (1, "stepcast: job small: late")
     assert picture.read_text().startswith("<svg")
@@ -80,60 +74,22 @@ def test_a_user_is_asked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         (["none.yaml", "--picture", "a.gif"], "expected a name that ends in .png or .svg"),
     ],
 )
-def test_bad_input_is_exit_2(
-    stepcast: Callable[..., Any], arguments: list[str], message: str
-) -> None:
-    answer = stepcast("train", *arguments)
-    assert answer.code == 2
-    assert message in answer.err
+def test_bad_input_is_exit_2(stepcast: Stepcast, arguments: list[str], message: str) -> None:
+    assert message in stepcast("train", *arguments).refusal
 
 
 def test_being_terminated_is_being_stopped(
-    stepcast: Callable[..., Any], tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+    stepcast: Stepcast, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def killed_softly(*_: object, **__: object) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(60)
 
     monkeypatch.setattr("pipelines.runtime.attempt.train", killed_softly)
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        answer = stepcast("train", str(write_job(tmp_path, backend="loopback")))
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    answer = stepcast("train", str(write_job(tmp_path, backend="loopback")))
     assert answer.code == 130
     assert "backend loopback: asked for" in answer.err
     assert "goes on from the last checkpoint" in answer.err
-
-
-class Started:
-    """`stepcast train` as a process of its own, in a home of its own."""
-
-    def __init__(self, job: Path, home: Path) -> None:
-        self.home = home
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "pipelines.cli.main", "train", str(job)],
-            env={**os.environ, "STEPCAST_HOME": str(home), "PYTHONPATH": str(CHECKOUT)},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.said: list[str] = []
-
-    def until(self, pattern: str) -> str:
-        """Return the first line that matches."""
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.said.append(line)
-            if re.search(pattern, line):
-                return line
-        raise AssertionError(f"never said {pattern}: {self.said}")
-
-    def end(self, number: signal.Signals) -> int:
-        """Send a signal; return the exit code."""
-        assert self.process.stderr is not None
-        self.process.send_signal(number)
-        self.said += list(self.process.stderr)
-        return self.process.wait(timeout=60)
 
 
 def left() -> list[str]:
@@ -150,18 +106,18 @@ def programs() -> list[str]:
 @pytest.mark.cluster
 def test_stopped_and_killed_it_leaves_nothing_and_goes_on(tmp_path: Path, home: Path) -> None:
     job = write_job(tmp_path, iterations=1000, backend="emulated", checkpoint_every=4)
-    stopped = Started(job, home)
-    stopped.until("saved at iteration 8")
+    stopped = Started(home, "train", str(job))
+    stopped.match("(saved at iteration 8)")
     assert left()
-    assert stopped.end(signal.SIGINT) == 130
-    assert "goes on from the last checkpoint" in stopped.said[-1]
+    code, last = stopped.end(signal.SIGINT)
+    assert (code, "goes on from the last checkpoint" in last) == (130, True)
     assert left() == []
 
-    killed = Started(job, home)
-    resumed = int(killed.until("resumed").split()[-1])
+    killed = Started(home, "train", str(job))
+    resumed = int(killed.match(r"resumed at iteration (\d+)"))
     while len(programs()) < 2:
         time.sleep(0.05)
-    assert killed.end(signal.SIGKILL) == -signal.SIGKILL
+    assert killed.end(signal.SIGKILL)[0] == -signal.SIGKILL
     deadline_s = time.monotonic() + 20
     while left() and time.monotonic() < deadline_s:
         time.sleep(0.1)

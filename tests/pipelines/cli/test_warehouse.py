@@ -1,12 +1,11 @@
 """`stepcast warehouse …`: what it prints, and its exit codes."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
 
+from tests.pipelines.ran import Stepcast
 from warehouse.warehouse import Warehouse
 
 COMMANDS = ["backup", "check", "compact"]
@@ -20,23 +19,19 @@ def loaded(home: Path) -> Path:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_without_a_warehouse_it_is_exit_2(
-    stepcast: Callable[..., Any], home: Path, command: str
-) -> None:
+def test_without_a_warehouse_it_is_exit_2(stepcast: Stepcast, home: Path, command: str) -> None:
     answer = stepcast("warehouse", command)
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith(f"stepcast: no warehouse in {home} yet")
+    assert answer.refusal.startswith(f"stepcast: no warehouse in {home} yet")
     assert list(home.iterdir()) == []
 
 
-def test_a_sound_warehouse_is_one_line(stepcast: Callable[..., Any], loaded: Path) -> None:
+def test_a_sound_warehouse_is_one_line(stepcast: Stepcast, loaded: Path) -> None:
     answer = stepcast("warehouse", "check")
-    assert answer.code == 0
-    assert answer.out.startswith("sound: 0 runs, 0 fits, 0 predictions, schema version ")
-    assert answer.out.count("\n") == 1
+    assert answer.printed.startswith("sound: 0 runs, 0 fits, 0 predictions, schema version ")
+    assert answer.printed.count("\n") == 1
 
 
-def test_a_broken_one_is_exit_1(stepcast: Callable[..., Any], loaded: Path) -> None:
+def test_a_broken_one_is_exit_1(stepcast: Stepcast, loaded: Path) -> None:
     with duckdb.connect(str(loaded / "warehouse.duckdb")) as connection:
         connection.execute("INSERT INTO raw.edge VALUES ('ghost', 0, 1)")
     answer = stepcast("warehouse", "check")
@@ -47,13 +42,10 @@ def test_a_broken_one_is_exit_1(stepcast: Callable[..., Any], loaded: Path) -> N
 
 
 def test_backup_and_compact_say_what_they_did(
-    stepcast: Callable[..., Any], loaded: Path, tmp_path: Path
+    stepcast: Stepcast, loaded: Path, tmp_path: Path
 ) -> None:
     answer = stepcast("warehouse", "backup", str(tmp_path / "usb"))
     (copy,) = (tmp_path / "usb").iterdir()
-    assert answer.code == 0
-    assert answer.out.startswith(f"{copy}: ")
-    assert answer.out.endswith(" MB, verified\n")
-    answer = stepcast("warehouse", "compact")
-    assert answer.code == 0
-    assert answer.out.count(" MB ") == 2
+    assert answer.printed.startswith(f"{copy}: ")
+    assert answer.printed.endswith(" MB, verified\n")
+    assert stepcast("warehouse", "compact").printed.count(" MB ") == 2

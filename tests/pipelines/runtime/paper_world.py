@@ -6,27 +6,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from math import floor
 
+from pipelines.runtime import messages
 from pipelines.runtime.controller import Controller
 from pipelines.runtime.job_store import EventLogEntry, log_entries, progress_entry
 from pipelines.runtime.plan import Infeasible, LimitRelaxation
-from pipelines.runtime.state import (
-    AskUser,
-    CarryOutPlan,
-    CheckpointSaved,
-    ClockTick,
-    Decision,
-    Event,
-    Heartbeat,
-    JobStarted,
-    JobState,
-    LaunchNode,
-    NodeLost,
-    NodeReady,
-    RestartProgram,
-    SaveCheckpoint,
-    StartTraining,
-    UserChoice,
-)
+from pipelines.runtime.state import JobState
 
 
 @dataclass(frozen=True)
@@ -71,10 +55,10 @@ class PaperWorld:
 
     def run(self, losses: Sequence[PlannedLoss] = ()) -> JobState:
         """Return the state in which the job ends, or waits for what never comes."""
-        self._queue: list[tuple[float, int, Event | PlannedLoss | _TrainingDone]] = []
+        self._queue: list[tuple[float, int, messages.Event | PlannedLoss | _TrainingDone]] = []
         self._serial, self._waves = count(), 0
         self._began_s, self._from_step, self._step_s = 0.0, 0, 1.0
-        self._later(0.0, JobStarted())
+        self._later(0.0, messages.JobStarted())
         for loss in losses:
             self._later(loss.at_s, loss)
         while self._queue and not self.state.over:
@@ -84,14 +68,14 @@ class PaperWorld:
                 self._advance(at_s, event)
         return self.state
 
-    def _event(self, what: Event | PlannedLoss | _TrainingDone) -> Event | None:
+    def _event(self, what: messages.Event | PlannedLoss | _TrainingDone) -> messages.Event | None:
         state = self.state
         if isinstance(what, PlannedLoss):
             names = [node.name for node in state.nodes if node.node_type == what.node_type]
-            return NodeLost(names[0], "ended") if names else None
+            return messages.NodeLost(names[0], "ended") if names else None
         if isinstance(what, _TrainingDone):
             goes_on = (state.phase, state.incarnation) == ("training", what.incarnation)
-            return CheckpointSaved(state.iterations, asked=False) if goes_on else None
+            return messages.CheckpointSaved(state.iterations, asked=False) if goes_on else None
         return what
 
     def _beat(self, at_s: float) -> None:
@@ -99,7 +83,7 @@ class PaperWorld:
         if self.state.phase == "training":
             step = self._step(at_s)
             for node in self.state.nodes:
-                beat = Heartbeat(node.name, step)
+                beat = messages.Heartbeat(node.name, step)
                 self.state, _ = self.controller.advance(self.state, at_s, beat)
             self.story.append(progress_entry(self.state, step))
 
@@ -107,34 +91,34 @@ class PaperWorld:
         done = floor((at_s - self._began_s) / self._step_s + 1e-6)
         return min(self._from_step + done, self.state.iterations)
 
-    def _advance(self, at_s: float, event: Event) -> None:
+    def _advance(self, at_s: float, event: messages.Event) -> None:
         before = self.state
         self.state, decisions = self.controller.advance(before, at_s, event)
         self.story += log_entries(before, event, decisions, self.state)
-        self._waves += any(isinstance(decision, LaunchNode) for decision in decisions)
+        self._waves += any(isinstance(decision, messages.LaunchNode) for decision in decisions)
         for decision in decisions:
             self._carry_out(at_s, decision)
 
-    def _carry_out(self, at_s: float, decision: Decision) -> None:
+    def _carry_out(self, at_s: float, decision: messages.Decision) -> None:
         match decision:
-            case CarryOutPlan(plan):
+            case messages.CarryOutPlan(plan):
                 self._step_s = plan.forecast.step_time_s
-            case LaunchNode(node):
+            case messages.LaunchNode(node):
                 wave = min(self._waves, len(self.launches_s)) - 1
-                self._later(at_s + self.launches_s[wave], NodeReady(node))
-            case RestartProgram(node):
-                self._later(at_s + self.restart_s, NodeReady(node))
-            case SaveCheckpoint(node):
+                self._later(at_s + self.launches_s[wave], messages.NodeReady(node))
+            case messages.RestartProgram(node):
+                self._later(at_s + self.restart_s, messages.NodeReady(node))
+            case messages.SaveCheckpoint(node):
                 step = self.state.step if node is None else self._step(at_s)
-                self._later(at_s, ClockTick())
-                self._later(at_s + self.detach_s, CheckpointSaved(step, asked=True))
-            case StartTraining(step=step, incarnation=incarnation):
+                self._later(at_s, messages.ClockTick())
+                self._later(at_s + self.detach_s, messages.CheckpointSaved(step, asked=True))
+            case messages.StartTraining(step=step, incarnation=incarnation):
                 self._began_s, self._from_step = at_s, step
                 self._step_s *= self.paces[min(incarnation, len(self.paces)) - 1]
                 left_s = (self.state.iterations - step) * self._step_s
                 self._later(at_s + left_s, _TrainingDone(incarnation))
-            case AskUser(infeasible):
-                self._later(at_s, UserChoice(self.answer(infeasible)))
+            case messages.AskUser(infeasible):
+                self._later(at_s, messages.UserChoice(self.answer(infeasible)))
 
-    def _later(self, at_s: float, what: Event | PlannedLoss | _TrainingDone) -> None:
+    def _later(self, at_s: float, what: messages.Event | PlannedLoss | _TrainingDone) -> None:
         heapq.heappush(self._queue, (at_s, next(self._serial), what))

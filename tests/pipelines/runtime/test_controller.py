@@ -2,10 +2,8 @@
 
 import pytest
 
-from models.choice.offers import Offer
 from pipelines.runtime.controller import Controller
-from pipelines.runtime.plan import MarketNodeType, Planner
-from pipelines.runtime.state import (
+from pipelines.runtime.messages import (
     AskUser,
     CarryOutPlan,
     CheckpointSaved,
@@ -16,9 +14,7 @@ from pipelines.runtime.state import (
     Heartbeat,
     JobResumed,
     JobStarted,
-    JobState,
     LaunchNode,
-    LearnedDurations,
     NodeLost,
     NodeReady,
     ReleaseNode,
@@ -28,6 +24,8 @@ from pipelines.runtime.state import (
     TrainingFailed,
     UserChoice,
 )
+from pipelines.runtime.plan import MarketNodeType
+from pipelines.runtime.state import JobState, LearnedDurations
 from tests.pipelines.runtime import jobs
 from tests.pipelines.runtime.jobs import FAST, SLOW, SPARE
 
@@ -38,13 +36,7 @@ class Told:
     """A controller, told one event after the other; `last` is what it decided."""
 
     def __init__(self, iterations: int = 100, capacity: int = 2, **limits: float) -> None:
-        offers = tuple(
-            Offer(node_type=name, market="spot", usd_per_hour=usd, capacity=capacity)
-            for name, usd in jobs.PRICES.items()
-        )
-        performance = jobs.profile().performance
-        planner = Planner(performance, offers, jobs.GLOBAL_BATCH, "cost")
-        self.controller = Controller(planner, SILENCE_S)
+        self.controller = Controller(jobs.planner(capacity), SILENCE_S)
         self.state = JobState(
             iterations=iterations, launch=LearnedDurations(assumed_s=5.0), **limits
         )

@@ -113,11 +113,7 @@ def test_nobody_who_sets_the_clock_changes_how_long_ago_it_began(
 
 @pytest.mark.parametrize(("by", "at_s", "expected_s"), [(-DAY, 50.0, 50.0), (DAY, 50.0, 86_400.0)])
 def test_after_a_restart_of_the_machine_the_date_counts(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    by: timedelta,
-    at_s: float,
-    expected_s: float,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: timedelta, at_s: float, expected_s: float
 ) -> None:
     """No clock goes on meanwhile but the wall clock; what is known has taken its time anyhow."""
     with JobStore.open(tmp_path, job(tmp_path)) as first:

@@ -2,19 +2,16 @@
 
 import pytest
 
-from models.choice.limits import Minimize
-from models.choice.offers import Offer
 from pipelines.runtime import IfInfeasible
 from pipelines.runtime.plan import (
     Infeasible,
     MarketNodeType,
     Plan,
-    Planner,
     SearchSettings,
 )
 from pipelines.runtime.state import JobState, LearnedDurations, RentedNode
 from tests.pipelines.runtime import jobs
-from tests.pipelines.runtime.jobs import FAST, SLOW, SPARE
+from tests.pipelines.runtime.jobs import FAST, SLOW, SPARE, planner
 
 ONE_FAST = RentedNode(
     name="node0", node_type=FAST, market="spot", usd_per_hour=0, batch_size=4, since_s=0
@@ -27,18 +24,6 @@ NOW = JobState(
     launch=LearnedDurations(assumed_s=20.0),
     restart=LearnedDurations(assumed_s=3.0),
 )
-
-
-def planner(
-    capacity: int = 2, search: SearchSettings | None = None, minimize: Minimize = "cost"
-) -> Planner:
-    """Return one with three made-up types of so many nodes each."""
-    offers = tuple(
-        Offer(node_type=name, market="spot", usd_per_hour=usd, capacity=capacity)
-        for name, usd in jobs.PRICES.items()
-    )
-    performance = jobs.profile().performance
-    return Planner(performance, offers, jobs.GLOBAL_BATCH, minimize, search or SearchSettings())
 
 
 def planned(outcome: Plan | Infeasible) -> Plan:

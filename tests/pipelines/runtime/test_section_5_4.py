@@ -143,16 +143,6 @@ def test_too_short_a_deadline_is_told_at_the_interruption_not_missed() -> None:
     assert any("raise the deadline from 370 s" in str(way) for way in question.detail["ways"])  # type: ignore[union-attr]
 
 
-def small_controller() -> Controller:
-    """Return one with three made-up types of two nodes each."""
-    offers = tuple(
-        Offer(node_type=name, market="spot", usd_per_hour=usd, capacity=2)
-        for name, usd in jobs.PRICES.items()
-    )
-    performance = jobs.profile().performance
-    return Controller(Planner(performance, offers, jobs.GLOBAL_BATCH, "cost"))
-
-
 LOSSES = st.lists(
     st.builds(PlannedLoss, st.floats(0, 60), st.sampled_from(list(jobs.PRICES))), max_size=6
 )
@@ -175,7 +165,7 @@ def test_whatever_is_lost_the_job_ends_and_its_books_are_right(
     relaxes: bool,
 ) -> None:
     world = PaperWorld(
-        small_controller(),
+        Controller(jobs.planner()),
         JobState(iterations=40, deadline_s=deadline_s),
         launches_s=(launch_s,),
         restart_s=restart_s,

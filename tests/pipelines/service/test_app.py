@@ -246,7 +246,7 @@ def test_whatever_is_sent_the_answer_is_as_described(
             continue  # it takes nothing that could be wrong
 
         @given(case=operation.as_strategy(generation_mode=mode))
-        @settings(max_examples=12, derandomize=True, database=None, suppress_health_check=EVERY)
+        @settings(max_examples=6, derandomize=True, database=None, suppress_health_check=EVERY)
         def check(case: Any) -> None:
             case.call_and_validate(headers={"Authorization": f"Bearer {TOKEN}"}, checks=CHECKS)
 

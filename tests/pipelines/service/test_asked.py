@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from pipelines.service.admission import Admission
+from pipelines.service.admission import NDJSON, Admission
 from pipelines.service.app import service
 from pipelines.service.asked import Answers, AskedJob
 from pipelines.service.checker import Checker
 from pipelines.service.collector import Collector
-from pipelines.service.streams import NDJSON
 from tests.pipelines.ran import stepcast
 from tests.pipelines.service.conftest import TOKEN, Halves
 from warehouse import limits

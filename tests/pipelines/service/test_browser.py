@@ -16,7 +16,7 @@ from pipelines.service.app import service
 from pipelines.service.checker import Checker
 from pipelines.service.collector import Collector
 from pipelines.service.engine import Engine
-from reports.html import ASK_FILES, ask_page, group_sections, page
+from reports.html import ASK_FILES, ask_page, page, section
 from tests.forecasting.test_public_fits import load_public
 from tests.models.gpu_step.public import PUBLIC, made_up_steps
 from tests.pipelines.ran import stepcast
@@ -47,8 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         answer = stepcast(
             "recommend", *OPTIONS, *LIMITS, "--json", "--html", str(home / "sent.html")
         )
-        assert answer.code == 0, answer.err
-        (home / "answer.json").write_text(answer.out)
+        (home / "answer.json").write_text(answer.printed)
         yield home
 
 
@@ -271,11 +270,11 @@ def test_a_file_to_send_says_the_same_and_loads_nothing(folder: Path, opened: Op
 
 
 def test_tables_of_a_report_sort_and_its_sections_open(tmp_path: Path, opened: Opened) -> None:
-    rows = "<h2>Rows</h2><table><thead><tr><th class=n>n</th></tr></thead><tbody>"
+    rows = "<table><thead><tr><th class=n>n</th></tr></thead><tbody>"
     rows += "".join(f"<tr><td class=n>{n}</td></tr>" for n in (2, 10, 1)) + "</tbody></table>"
     file = tmp_path / "report.html"
-    file.write_text(page("a report", "<h1>A report</h1>", folded=group_sections({"": [rows]})))
-    report = opened(f"{file.as_uri()}#rows")
+    file.write_text(page("a report", "<h1>A report</h1>", {"": [section("Rows", rows)]}))
+    report = opened(f"{file.as_uri()}#section-1-1")
     report.get_by_role("button", name="n", exact=True).click()
     assert report.locator("tbody td").all_inner_texts() == ["10", "2", "1"]
 

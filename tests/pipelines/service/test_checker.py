@@ -8,18 +8,15 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from pipelines.service.checker import Checker
 from pipelines.service.contracts import Dataset, Workload
+from tests.pipelines.ran import eventually
 from warehouse.home import CHECKOUT
 from warehouse.records import BadInput
 
 SLEEPS = ["sh", "-c", "exec sleep 600"]
 Make = Callable[..., Checker]
-eventually = retry(
-    retry=retry_if_exception_type(AssertionError), stop=stop_after_delay(60), wait=wait_fixed(0.05)
-)
 
 
 def fails(log: Path) -> list[str]:
@@ -72,22 +69,6 @@ def test_a_known_type_is_not_trained_for_again(make: Make, home: Path) -> None:
     assert checker.retrain("pairs").status == "running"
 
 
-def test_a_type_whose_training_failed_is_trained_for_again(
-    make: Make, home: Path, tmp_path: Path
-) -> None:
-    """Even where there is an embedder by now."""
-    log = tmp_path / "begun"
-    checker = make(fails(log))
-    checker.retrain("pairs", again=False)
-    ended(checker, "failed")
-    (home / "embedders").mkdir()
-    (home / "embedders" / "pairs.safetensors").touch()
-    assert checker.retraining("pairs").status == "failed"
-    checker.retrain("pairs")
-    ended(checker, "failed")
-    assert len(log.read_text().splitlines()) == 2
-
-
 def test_training_runs_once(make: Make, tmp_path: Path) -> None:
     log = tmp_path / "begun"
     checker = make(["sh", "-c", f'echo "$0 $1" >> {log}; exec sleep 600'])
@@ -102,14 +83,18 @@ def test_training_runs_once(make: Make, tmp_path: Path) -> None:
 
 
 def test_a_training_that_failed_says_why_and_is_begun_again_when_it_is_asked_for(
-    make: Make, tmp_path: Path
+    make: Make, home: Path, tmp_path: Path
 ) -> None:
+    """Even where there is an embedder by now."""
     log = tmp_path / "begun"
     checker = make(fails(log))
     checker.retrain("pairs", again=False)
     assert ended(checker, "failed") == "no images in pairs"
     with pytest.raises(BadInput, match=r"no images in pairs.*POST /v1/retraining/pairs"):
         checker.retrain("pairs", again=False)
+    (home / "embedders").mkdir()
+    (home / "embedders" / "pairs.safetensors").touch()
+    assert checker.retraining("pairs").status == "failed"
     assert checker.retrain("pairs").dataset == "pairs"
     ended(checker, "failed")
     assert len(log.read_text().splitlines()) == 2

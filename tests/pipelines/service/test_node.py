@@ -10,7 +10,7 @@ import uvicorn
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pipelines.cli import serve_job
+from pipelines.cli import serve
 from pipelines.service import node
 from pipelines.service.app import service
 from pipelines.service.checker import Checker
@@ -25,7 +25,7 @@ from warehouse.records import BadInput
 @contextmanager
 def served(app: ASGIApp) -> Iterator[str]:
     """Serve at a free port; yield the address."""
-    with serve_job._listening("127.0.0.1", 0) as listening:  # noqa: SLF001
+    with serve._listening("127.0.0.1", 0) as listening:  # noqa: SLF001
         server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
         thread = threading.Thread(target=server.run, args=[[listening]])
         thread.start()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.cli.calibrate import parse_measured_step
+from pipelines.cli.templates import parse_measured_step
 from studies.curve import Curve
 from warehouse.records import BadInput
 

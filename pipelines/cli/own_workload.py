@@ -1,25 +1,19 @@
-"""What is asked about, as commands take it: options, a file of templates, a user's own model."""
+"""A model of the user's own: what is asked about it, what is known of it, how to measure it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pydantic import Field, ValidationError
-
-from forecasting.options import named_as_options
 from networks.extraction import register_own_model
 from networks.own_huggingface import PREFIX, Target, as_trained
 from networks.own_model import NoGraph, OwnModel, tracing
+from pipelines.cli.templates import Options, curves_of, of_options
 from profilers.clusters.node_types import fleet_types
-from profilers.record_file import fault
-from studies.curve import OF_SEVERAL, Curve, gpu_precisions
+from studies.curve import Curve, gpu_precisions
 from studies.messages import count, name_some
-from studies.study import Test
-from warehouse import limits
-from warehouse.documents import read_document
-from warehouse.records import BadInput, Record
+from warehouse.records import BadInput
 
 if TYPE_CHECKING:
     from forecasting.forecast import ForecastAnswer
@@ -32,8 +26,6 @@ INVENTORY = (
     "An inventory of these nodes takes a minute each: list them in a copy of "
     "studies/inventory.yaml, or with six runs of studies/few.yaml, and `stepcast run` it there."
 )
-Options = Mapping[str, Any]
-"""Fields of a template, as options say them."""
 _NOT_ASKED = {
     "dnn": "the model is the network",
     "image_size": "the example batch has the images",
@@ -47,55 +39,58 @@ _FRAMEWORKS = {"pytorch": "PyTorch", "tensorflow": "Keras"}
 
 @dataclass(frozen=True)
 class OwnWorkload:
-    """A user's model, what it is known as, and the curves that are asked about.
+    """A user's model, what builds it, and the curves that are asked about where there are any.
 
     `sequence_length` is what the user gave of a model of Hugging Face.
     """
 
     target: str
     model: OwnModel
-    curves: Sequence[Curve]
+    curves: Sequence[Curve] = ()
     sequence_length: int | None = None
 
     @property
     def in_words(self) -> str:
         """A line about it, and one about each doubt that its graph raises."""
-        return in_words(self.target, self.model)
+        model = self.model
+        if model.graph is None:
+            parts = f"a model of {_FRAMEWORKS[model.framework]}"
+        else:
+            parts = count(len(model.graph.nodes), "primitive operation")
+        parameters = f"{model.parameter_count:,} parameters"
+        if model.frozen_count:
+            of_all = model.parameter_count + model.frozen_count
+            parameters = f"trains {model.parameter_count:,} of {of_all:,} parameters"
+        # A side of one pixel makes no image.
+        seen = "no images"
+        if model.image_size > 1:
+            seen = f"images of {model.image_size} px"
+        elif model.image_size:
+            seen = f"no images (samples of {' × '.join(map(str, model.sample))})"
+        trained = f", trained as {model.trained_class}" if model.trained_class else ""
+        known = f"{model.dnn}: {parameters}, {parts}, {seen}{trained}"
+        return "\n".join([f"{as_asked(self.target)} is {known}.", *_doubts(model)])
 
     def as_json(self) -> Mapping[str, object]:
         """Return the same for programs."""
-        return as_json(self.target, self.model)
-
-
-def in_words(target: str, model: OwnModel) -> str:
-    """Return a line about a model of the user's own, and one about each doubt that it raises.
-
-    Doubts are operators of unknown work, and such as no judged network has.
-    """
-    if model.graph is None:
-        parts = f"a model of {_FRAMEWORKS[model.framework]}"
-    else:
-        parts = count(len(model.graph.nodes), "primitive operation")
-    parameters = f"{model.parameter_count:,} parameters"
-    if model.frozen_count:
-        of_all = model.parameter_count + model.frozen_count
-        parameters = f"trains {model.parameter_count:,} of {of_all:,} parameters"
-    known = f"{model.dnn}: {parameters}, {parts}, {_seen(model)}"
-    if model.trained_class:
-        known += f", trained as {model.trained_class}"
-    return "\n".join([f"{as_asked(target)} is {known}.", *_doubts(model)])
-
-
-def _seen(model: OwnModel) -> str:
-    """Return what a model is given: a side of one pixel makes no image."""
-    if model.image_size > 1:
-        return f"images of {model.image_size} px"
-    if not model.image_size:
-        return "no images"
-    return f"no images (samples of {' × '.join(map(str, model.sample))})"
+        model = self.model
+        return {
+            "target": self.target,
+            "dnn": model.dnn,
+            "framework": model.framework,
+            "trained_class": model.trained_class or None,
+            "parameters": model.parameter_count + model.frozen_count,
+            "trained_parameters": model.parameter_count,
+            "primitives": None if model.graph is None else len(model.graph.nodes),
+            "image_size": model.image_size,
+            "unknown_work": dict(model.unknown_work),
+            "unmeasured_operators": list(model.unmeasured),
+            "inputs_without_batch": list(model.not_batched),
+        }
 
 
 def _doubts(model: OwnModel) -> Iterator[str]:
+    """Yield lines about operators of unknown work, and such as no judged network has."""
     if model.not_batched:
         yield (
             f"The first dimension of {name_some(model.not_batched)} is not the batch: inputs are "
@@ -120,23 +115,6 @@ def _doubts(model: OwnModel) -> Iterator[str]:
         most = 100 * sum(model.unknown_work.values())
         operators = name_some(list(model.unknown_work))
         yield f"{operators}: of unknown work, at most {most:.2g} % of all."
-
-
-def as_json(target: str, model: OwnModel) -> Mapping[str, object]:
-    """Return the same for programs."""
-    return {
-        "target": target,
-        "dnn": model.dnn,
-        "framework": model.framework,
-        "trained_class": model.trained_class or None,
-        "parameters": model.parameter_count + model.frozen_count,
-        "trained_parameters": model.parameter_count,
-        "primitives": None if model.graph is None else len(model.graph.nodes),
-        "image_size": model.image_size,
-        "unknown_work": dict(model.unknown_work),
-        "unmeasured_operators": list(model.unmeasured),
-        "inputs_without_batch": list(model.not_batched),
-    }
 
 
 def is_target(text: str, instead: str = "a YAML file of templates") -> bool:
@@ -188,10 +166,8 @@ def tracing_own_workload(
 
     def workload() -> OwnWorkload:
         model = model_traced()
-        curves = [
-            curve.model_copy(update=model.workload_fields)
-            for curve in _curves(options, model.framework)
-        ]
+        fields = model.workload_fields
+        curves = [curve.model_copy(update=fields) for curve in _curves(options, model.framework)]
         return OwnWorkload(target, model, curves, sequence_length)
 
     asked = (target, batch_sizes, options, sequence_length, gpu_precisions(expected_curves))
@@ -229,24 +205,15 @@ def tracing_model(
         except NoGraph as error:
             raise BadInput(str(error)) from None
         _check_framework(target, made.framework, options)
-        _check_layout(target, made, options)
+        if options.get("memory_format") == "channels_last" and made.image_size <= 1:
+            raise BadInput(
+                f"--memory-format channels_last and {target}: it sees no images; leave it out"
+            )
         register_own_model(made, (source, str(folder)))
         return made
 
     with tracing(source, batch_sizes, folder, gpu_precisions=gpu_precisions) as traced:
         yield model
-
-
-def _check_layout(target: str, model: OwnModel, options: Options) -> None:
-    """Refuse a layout of images where a model sees none.
-
-    Raises:
-        BadInput: it is asked for.
-    """
-    if options.get("memory_format") == "channels_last" and model.image_size <= 1:
-        raise BadInput(
-            f"--memory-format channels_last and {target}: it sees no images; leave it out"
-        )
 
 
 def check_options(target: str, options: Options, sequence_length: int | None) -> None:
@@ -289,29 +256,21 @@ def target_as_trained(target: str | None, said: Mapping[str, object]) -> str | N
     """
     if not said:
         return target
-    if target is None or not target.startswith(PREFIX):
-        name = next(iter(said))
-        if name == "weights":
-            instead = (
-                f"give --precision {said[name]}, which is autocast"
-                if target is None
-                else f"return yours in {said[name]}, without --precision"
-            )
-            raise BadInput(
-                f"--precision {said[name]}-true: only models by a config, hf:CONFIG, are made with "
-                f"such weights; {instead}"
-            )
-        option = _OPTIONS.get(name, name).replace("_", "-")
-        raise BadInput(f"--{option}: only models by a config, hf:CONFIG, have that to choose")
-    return as_trained(target, **said)
-
-
-def _recipe(target: str, recipe: Mapping[str, object]) -> dict[str, object]:
-    """Return options of how a target is trained, with the precision of weights where it is said."""
-    asked = Target.of(target) if target.startswith(PREFIX) else None
-    if asked is None or not asked.weights or asked.lora:
-        return dict(recipe)
-    return {**recipe, "precision": f"{asked.weights}-true"}
+    if target is not None and target.startswith(PREFIX):
+        return as_trained(target, **said)
+    name = next(iter(said))
+    if name == "weights":
+        instead = (
+            f"give --precision {said[name]}, which is autocast"
+            if target is None
+            else f"return yours in {said[name]}, without --precision"
+        )
+        raise BadInput(
+            f"--precision {said[name]}-true: only models by a config, hf:CONFIG, are made with "
+            f"such weights; {instead}"
+        )
+    option = _OPTIONS.get(name, name).replace("_", "-")
+    raise BadInput(f"--{option}: only models by a config, hf:CONFIG, have that to choose")
 
 
 def as_asked(target: str) -> str:
@@ -359,23 +318,20 @@ def profile_commands(answer: "ForecastAnswer", own: OwnWorkload) -> Iterator[str
     # All-reduces of another host do not serve once this one has passes of its own.
     several = any(workers > 1 for curve in own.curves for workers in curve.workers)
     exchange |= several and not answer.chosen_host.is_here and "torch_compute" in lacking
-    served = own.curves[0].server is not None
-    is_replicated = own.curves[0].strategy == "all_reduce"
     if lacking & {"torch_compute", "tf_trace"} or (exchange and own.model.framework == "pytorch"):
         first, largest = own.curves[0], max(curve.batch_size for curve in own.curves)
+        is_replicated = first.strategy == "all_reduce"
+        given = {
+            "workers": ",".join(map(str, first.workers)) if is_replicated else None,
+            "link_mbps": f"{first.link_mbps:g}" if exchange and first.link_mbps else None,
+            "server": f"{first.server}={first.servers}" if first.server is not None else None,
+            "sequence_length": own.sequence_length,
+            **first.recipe,
+        }
         types = dict.fromkeys(name for curve in own.curves for name in curve.worker)
         # Machines of a fleet do not see the files of a model.
         for worker in (name for name in types if name not in fleet_types()):
-            given = {
-                "worker": worker,
-                "batch_size": largest,
-                "workers": ",".join(map(str, first.workers)) if is_replicated else None,
-                "link_mbps": f"{first.link_mbps:g}" if exchange and first.link_mbps else None,
-                "server": f"{first.server}={first.servers}" if served else None,
-                "sequence_length": own.sequence_length,
-                **_recipe(own.target, first.recipe),
-            }
-            command = f"stepcast profile {as_asked(own.target)}{_words(given)}"
+            command = profile_command(own.target, worker, largest, given)
             yield f"To measure that on this machine, `{command}`."
     yield from advice(answer)
 
@@ -384,8 +340,12 @@ def profile_command(
     target: str, node_type: str, batch_size: int, recipe: Mapping[str, object]
 ) -> str:
     """Return the command that times passes of one's own model on one device of a node."""
-    given = {"worker": node_type, "batch_size": batch_size, **_recipe(target, recipe)}
-    if not target.startswith(PREFIX):
+    given = {"worker": node_type, "batch_size": batch_size, **recipe}
+    if target.startswith(PREFIX):
+        asked = Target.of(target)
+        if asked.weights and not asked.lora:
+            given["precision"] = f"{asked.weights}-true"
+    else:
         given.pop("sequence_length", None)  # its example batch has the words
     return f"stepcast profile {as_asked(target)}{_words(given)}"
 
@@ -408,87 +368,3 @@ def _words(options: Mapping[str, object]) -> str:
     """Return options as they are written, those that are given."""
     given = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
     return "".join(f" --{name} {value}" for name, value in given.items())
-
-
-# What is asked about, from options or a file: templates as under `test:` of a study.
-
-
-class Templates(Record):
-    """Templates of scenarios."""
-
-    test: tuple[Test, ...] = Field(max_length=limits.LISTED)
-
-
-def of_options(options: Options) -> list[Mapping[str, object]]:
-    """Return the template that options make.
-
-    PyTorch's strategy is all_reduce if none is given, but numbers of workers, devices or links are;
-    without these it is single (`Curve`).
-
-    Raises:
-        BadInput: nothing is asked about.
-    """
-    given = {name: value for name, value in options.items() if value is not None}
-    if not given:
-        raise BadInput(
-            "nothing asked: give --dnn, --image-size, --batch-size, --worker, --workers and "
-            "--link-mbps, or a file of templates; `stepcast predict --help` has examples"
-        )
-    if given.get("framework") == "pytorch" and given.keys() & OF_SEVERAL:
-        given.setdefault("strategy", "all_reduce")
-    return [given]
-
-
-def of_file(path: Path, options: Options) -> list[Mapping[str, object]]:
-    """Return the templates of a YAML file.
-
-    Raises:
-        BadInput: options are given too, or it holds no list of templates.
-    """
-    if not path.exists():
-        raise BadInput(_no_file(f"{path}"))
-    if given := [name for name, text in options.items() if text is not None]:
-        option = given[0].replace("_", "-")
-        raise BadInput(f"--{option} and {path}: expected either options or a file of templates")
-    templates = read_document(path, "templates")
-    if (
-        not templates
-        or not isinstance(templates, list)
-        or not all(isinstance(template, Mapping) for template in templates)
-    ):
-        raise BadInput(
-            f"{path}: expected a list of templates, as under test: of a study, "
-            f"found {templates!r:.60}"
-        )
-    return templates
-
-
-def _no_file(name: str) -> str:
-    """Say that what stands in place of a file is none, and how networks are named."""
-    import networks
-
-    known = {dnn for framework in ("tensorflow", "pytorch") for dnn in networks.names(framework)}
-    if name in known:
-        return f"{name} is a network: give it as `--dnn {name}`"
-    return (
-        f"{name} does not exist: expected a file of templates; a network is `--dnn NAME` "
-        "(`stepcast support` lists them), a model of your own package.module:function or hf:CONFIG"
-    )
-
-
-def curves_of(listed: Sequence[Mapping[str, object]], path: Path | None) -> list[Curve]:
-    """Return the curves of templates.
-
-    Raises:
-        BadInput: naming the option, or the file and the field.
-    """
-    try:
-        read = Templates.model_validate({"test": list(listed)})
-    except ValidationError as error:
-        # Where a whole template is wrong, its fields say no more than the message does.
-        text = fault(error, Templates).removeprefix("test").partition(", found {")[0]
-        if path is not None:
-            raise BadInput(f"{path}: {text}") from None
-        text = text.removeprefix("[0]").removeprefix(".").lstrip(": ")
-        raise BadInput(named_as_options(text, Curve)) from None
-    return [curve for template in read.test for curve in template]
