@@ -95,10 +95,8 @@ def print_devices(
         _print_table(list(some), dataset_samples)
     if explain:
         for forecast in forecasts:
-            for line in _explained(forecast):
-                print_text(line)
-    for line in _hosts(forecasts):
-        print_text(line)
+            print_text(*_explained(forecast))
+    print_text(*_hosts(forecasts))
     print_text(f"To have a step of yours count: `{standing(forecasts[0]).measure_command}`.")
     traced = ""
     with suppress(PackageNotFoundError):
@@ -131,8 +129,7 @@ def _print_table(forecasts: Sequence[ScenarioForecast], dataset_samples: int | N
         for forecast in forecasts
     ]
     under = [list(_under(forecast, _detail(forecast))) for forecast in forecasts]
-    for line in table_lines(columns, rows, columns_of_terminal(), under):
-        print_text(line)
+    print_text(*table_lines(columns, rows, columns_of_terminal(), under))
 
 
 def _cells(

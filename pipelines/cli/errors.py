@@ -4,6 +4,7 @@ import errno
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -23,6 +24,19 @@ class Interrupted(StepcastError):
     """The user stopped the command."""
 
     exit_code = INTERRUPTED
+
+
+@contextmanager
+def interruptible(text: str) -> Iterator[None]:
+    """Let the user stop a block, and say what that means.
+
+    Raises:
+        Interrupted: the user did.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(text) from None
 
 
 def explain(error: BaseException) -> tuple[int, str]:

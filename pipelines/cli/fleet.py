@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +20,7 @@ from fleet.members import Member, change, member_of, now, read_members, remove_m
 from fleet.schedule import AgendaItem, Visits, agenda, visits, watches
 from fleet.schedule import status as status_of
 from forecasting.study_checks import check_study, chosen_backend
-from pipelines.cli.errors import Interrupted, explain
+from pipelines.cli.errors import explain, interruptible
 from pipelines.cli.money import Yes, confirm_spending
 from pipelines.cli.progress import LineProgress
 from pipelines.cli.tables import format_duration, print_table, print_text, tell
@@ -211,12 +210,10 @@ def run(
 
     Example: stepcast fleet run
     """
-    try:
+    with interruptible(
+        "stopped, and everything torn down; the same command goes on where it stopped"
+    ):
         _run(node_type, watch=watch)
-    except KeyboardInterrupt:
-        raise Interrupted(
-            "stopped, and everything torn down; the same command goes on where it stopped"
-        ) from None
 
 
 def _change(node_type: str | None, *, paused: bool) -> None:
@@ -290,8 +287,10 @@ def _run_due(place: Path, *, watch: bool) -> None:
                 failed.append(f"{item.member.node_type}: {explain(error)[1]}")
                 tell(failed[-1])
     if not made:
-        soonest = min((item.due.next for item in items), default=None)
-        when = "the fleet has no members" if soonest is None else _until(soonest)
+        when = "the fleet has no members"
+        if items:
+            soonest = min(item.due.next for item in items)
+            when = f"the next is {soonest:%Y-%m-%d %H:%M} UTC"
         print_text(f"nothing is due; {when}")
     if failed:
         raise StepcastError("; ".join(failed))
@@ -338,7 +337,3 @@ def _visit(item: AgendaItem, place: Path) -> None:
         keep_partitions(instance, read_members(place))
         execution.execute_item(instance, item, LineProgress(ahead))
     print_text(f"{item.member.node_type}: done")
-
-
-def _until(soonest: datetime) -> str:
-    return f"the next is {soonest:%Y-%m-%d %H:%M} UTC"

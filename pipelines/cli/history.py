@@ -46,8 +46,7 @@ def history(
     """
     warehouse = history_here()
     if (run_id := _run_named(warehouse, configuration)) is not None:
-        for line in lines_of(warehouse, run_id):
-            print_text(line)
+        print_text(*lines_of(warehouse, run_id))
         return
     rows = warehouse.query("figures", words=configuration)
     if rows.is_empty():

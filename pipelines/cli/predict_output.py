@@ -40,8 +40,7 @@ def print_answer(
     answer, own = answered.answer, answered.own
     if own is not None:
         print_text(own.in_words)
-    for line in answer.chosen_host.in_words():
-        print_text(line)
+    print_text(*answer.chosen_host.in_words())
     of_devices = [forecast for forecast in answer.forecasts if forecast.detail is not None]
     others = [forecast for forecast in answer.forecasts if forecast.detail is None]
     if of_devices:
@@ -58,8 +57,7 @@ def print_answer(
             print_text(
                 f"{name} knows only an interval of {label(forecast.scenario)}: {forecast.unknown}"
             )
-    for line in (*evidence.forecast_lines(answer), *_refusals(answered, named, explain)):
-        print_text(line)
+    print_text(*evidence.forecast_lines(answer), *_refusals(answered, named, explain))
     if answer.written:
         new = "is" if answer.written == 1 else "are"
         forecasts = count(answer.written, "forecast")

@@ -8,7 +8,7 @@ import typer
 from forecasting.inputs import inputs_of_study
 from forecasting.options import ProfileOptions
 from forecasting.study_checks import chosen_backend
-from pipelines.cli.errors import Interrupted
+from pipelines.cli.errors import interruptible
 from pipelines.cli.options import takes
 from pipelines.cli.own_workload import (
     OwnWorkload,
@@ -99,11 +99,9 @@ def profile(
     print_text(own.in_words)
     tell(f"backend {chosen}: {why}")
     progress = LineProgress(tasks(round_))
-    try:
+    with interruptible("stopped, and everything torn down; the same command goes on"):
         for probe in probes:
             round_ = measurement.profile(round_, probe, warehouse.landing, progress)
-    except KeyboardInterrupt:
-        raise Interrupted("stopped, and everything torn down; the same command goes on") from None
     warehouse.load()
     what = "steps" if "tf_trace" in probes else "passes"
     print_text(f"Its {what} on {worker} have landed; `stepcast predict {target} …` rests on them.")

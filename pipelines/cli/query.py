@@ -170,8 +170,7 @@ def _tell_condition(*, any_version: bool = False) -> None:
 
 
 def _tell_left_out() -> None:
-    for line in left_out(home()):
-        tell(line)
+    tell(*left_out(home()))
 
 
 def ready_queries() -> Iterator[tuple[str, str, list[str], str]]:

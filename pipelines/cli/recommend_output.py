@@ -39,8 +39,7 @@ def print_decision(answer: DecisionAnswer, target: str | None = None) -> None:
         answer: of all systems.
         target: what builds the user's own model; None: it is a network of ours.
     """
-    for line in _question(answer):
-        print_text(line)
+    print_text(*_question(answer))
     rows = list(_rows(answer))
     _print_candidates(answer, rows)
     if len(front := answer.front) > 1:
@@ -59,8 +58,7 @@ def print_decision(answer: DecisionAnswer, target: str | None = None) -> None:
         _prices(answer, rows),
         _refusals(answer),
     ):
-        for line in lines:
-            print_text(line)
+        print_text(*lines)
 
 
 def _question(answer: DecisionAnswer) -> Iterator[str]:

@@ -13,7 +13,7 @@ from forecasting.inputs import baseline_in_words, input_runs_by_system, systems_
 from forecasting.results import summary
 from forecasting.study_checks import load_study, load_unchecked
 from networks.catalogue import source
-from pipelines.cli.errors import Interrupted
+from pipelines.cli.errors import interruptible
 from pipelines.cli.money import MaxUsd, Yes, renting
 from pipelines.cli.query import history_here
 from pipelines.cli.tables import (
@@ -81,16 +81,16 @@ def run(
     """
     path, is_judged = _found(study), until is None
     check_capped(load_study(path, backend).backend, max_usd)
-    try:
+    words = [
+        *(["--backend", backend] if backend else []),
+        *([] if is_judged else ["--until forecast"]),
+        *([] if max_usd is None else [f"--max-usd {max_usd:g}"]),
+    ]
+    again = " ".join(["stepcast run", str(path), *words])
+    with interruptible(
+        f"stopped, and everything torn down; `{again}` resumes with what is missing"
+    ):
         _run_round(path, backend, max_usd, yes=yes, judged=is_judged)
-    except KeyboardInterrupt:
-        cap = [] if max_usd is None else [f"--max-usd {max_usd:g}"]
-        words = [] if is_judged else ["--until forecast"]
-        on = ["--backend", backend] if backend else []
-        command = " ".join(["stepcast run", str(path), *on, *words, *cap])
-        raise Interrupted(
-            f"stopped, and everything torn down; `{command}` resumes with what is missing"
-        ) from None
 
 
 def plan(study: StudyFile = DEMO, backend: _Backend = None) -> None:
@@ -205,8 +205,7 @@ def _write_page(file: Path, make: Callable[[], tuple[str, list[str]]]) -> None:
         raise BadInput(f"{file} cannot be written; `--to FILE` puts the page elsewhere")
     page, remarks = make()
     history_here()  # says how old it is
-    for line in remarks:
-        tell(line)
+    tell(*remarks)
     write_text(file, page)
     typer.echo(file)
 

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from pipelines.cli.errors import Interrupted
+from pipelines.cli.errors import Interrupted, interruptible
 from pipelines.cli.money import exit_on_signals
 from pipelines.cli.tables import tell
 from warehouse.fields import checked_name
@@ -166,16 +166,17 @@ def _join(url: str, node_type: str, link_mbps: float | None, token: str | None) 
     own = checked_name(own_name(), "node")
     checked_name(node_type, "node type")
     used = None if token is None else _checked(token)
-    try:
-        with exit_on_signals(), Membership(url, own, used) as membership:
-            tell(f"{own}: measuring what it can do")
-            with host_lock(tell):
-                report = measure_node(node_type, link_mbps)
-            membership.tell(report)
-            tell(
-                f"{own}: {report.dense_flops / 1e9:.1f} GFLOP/s, memory "
-                f"{report.memory_Bps / 1e9:.1f} GB/s; registered with {url}, Ctrl-C leaves"
-            )
-            membership.stay(report)
-    except KeyboardInterrupt:
-        raise Interrupted(f"{own} has left {url}") from None
+    with (
+        interruptible(f"{own} has left {url}"),
+        exit_on_signals(),
+        Membership(url, own, used) as membership,
+    ):
+        tell(f"{own}: measuring what it can do")
+        with host_lock(tell):
+            report = measure_node(node_type, link_mbps)
+        membership.tell(report)
+        tell(
+            f"{own}: {report.dense_flops / 1e9:.1f} GFLOP/s, memory "
+            f"{report.memory_Bps / 1e9:.1f} GB/s; registered with {url}, Ctrl-C leaves"
+        )
+        membership.stay(report)

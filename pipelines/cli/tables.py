@@ -48,20 +48,20 @@ def columns_of_terminal() -> int:
     return _columns_of(sys.stdout) or PIPE_COLUMNS
 
 
-def print_text(text: str, *, err: bool = False) -> None:
-    """Print text, on stderr if `err`; lines that are too wide for the terminal end between words.
+def print_text(*texts: str, err: bool = False) -> None:
+    """Print texts, on stderr if `err`; lines that are too wide for the terminal end between words.
 
     A line goes on below its first word, two columns further in. In a pipe it stays whole, unless
     COLUMNS says how wide lines may be.
     """
     width = _columns_of(sys.stderr if err else sys.stdout)
-    for line in text.split("\n"):
+    for line in (line for text in texts for line in text.split("\n")):
         typer.echo(line if width is None else _filled(line, width), err=err)
 
 
-def tell(text: str) -> None:
-    """Print text on stderr."""
-    print_text(text, err=True)
+def tell(*texts: str) -> None:
+    """Print texts on stderr."""
+    print_text(*texts, err=True)
 
 
 def _columns_of(stream: TextIO) -> int | None:

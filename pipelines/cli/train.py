@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipelines.cli.errors import Interrupted
+from pipelines.cli.errors import interruptible
 from pipelines.cli.money import MaxUsd, Yes, exit_on_signals, renting
 from pipelines.cli.picture import check_picture, write_picture
 from pipelines.cli.tables import print_text, tell
@@ -47,7 +47,10 @@ def train(
     check_picture(picture)
     given = read_job(job)
     answer = answerer(given.if_infeasible)
-    try:
+    with interruptible(
+        f"stopped, and everything torn down; `stepcast train {job}` goes on from the last "
+        "checkpoint"
+    ):
         backend, why = choose_backend(given.backend)
         tell(f"backend {backend}: {why}")
         check_capped(backend, max_usd)
@@ -66,11 +69,6 @@ def train(
             keeper, state = attempt.train(
                 given, performance, backend, home(), _tell, answer, waiting=tell
             )
-    except KeyboardInterrupt:
-        raise Interrupted(
-            f"stopped, and everything torn down; `stepcast train {job}` goes on from the last "
-            "checkpoint"
-        ) from None
     print_text(f"checkpoints and story  {keeper.folder}")
     print_text("`stepcast load` brings what happened into the history (raw.runtime_event)")
     story = keeper.story

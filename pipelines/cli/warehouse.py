@@ -226,6 +226,5 @@ def import_(
     with land_staged(warehouse.landing) as staging:
         given = Provenance(source=source, licence=licence, url=url)
         lines = [import_file(path, format_name, options, given, purpose, staging) for path in paths]
-    for line in lines:
-        print_text(line)
+    print_text(*lines)
     check_all_loaded(warehouse.load())
