@@ -15,7 +15,7 @@ from models.gpu_step.collectives import Topology
 from models.gpu_step.device import Device, devices
 from models.gpu_step.gpu_time import GpuTime
 from models.gpu_step.host_time import HostTime
-from models.gpu_step.judged_steps import fit_hosts, simulated
+from models.gpu_step.judged_steps import fit_hosts
 from models.gpu_step.layout import Layout, blocks_of, divided
 from models.gpu_step.measurements import Measurements
 from models.gpu_step.own_times import OwnTimes
@@ -206,9 +206,5 @@ class _Forecaster:
             part = divided(trace, shape, blocks_of(trace), ceil(layers / stages))
             work = step_work(part, measured.optimizer, measured.precision, _PASSES)
             us = self._times.us(work.works, [device])[0]
-            spent = us * work.calls
-            step, total = simulated(work, us, self._host), float(spent.sum())
-            optimizer_us = float(spent[work.first_of_optimizer :].sum())
-            optimizer_s = step.step_us * 1e-6 * optimizer_us / total
-            self._parts[key] = part, AloneStep(step, 0.0, optimizer_us, optimizer_s, (), ())
+            self._parts[key] = part, AloneStep.of(work, us, self._host)
         return self._parts[key]

@@ -87,7 +87,9 @@ def _errors(known: pl.DataFrame, judged: pl.DataFrame) -> pl.DataFrame:
     `is_inside`: the time is within an interval of a nominal 90 %.
     """
     fitted, parts = collective_times.fit(known), []
-    low, high = (replace(fitted, deviations=sign * 1.645) for sign in (-1, 1))
+    low, high = (
+        replace(fitted, deviations=sign * collective_times.NINE_OF_TEN) for sign in (-1, 1)
+    )
     for part in judged.partition_by("collective", *_PLACE):
         collective, *topology = part.select("collective", *_PLACE).row(0)
         sizes_bytes = part["size_bytes"].to_numpy()

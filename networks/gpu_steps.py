@@ -47,12 +47,12 @@ class Tensor:
     shape: tuple[int, ...]
     dtype: str
 
-    @property
+    @cached_property
     def numbers(self) -> int:
         """How many elements it has."""
         return prod(self.shape)
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         """Bytes of its elements; of unknown types four each."""
         return self.numbers * DTYPE_BYTES.get(self.dtype, 4)

@@ -11,9 +11,10 @@ Sources: Srift, section 4.2; NCCL 2.29, src/graph/tuning.cc (latencies); Rasmuss
 Gaussian Processes for Machine Learning, equations 2.25 and 2.26.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import ceil
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -45,12 +46,18 @@ _BOTH = 0.03
 """Variance that a collective on a kind of links has for itself."""
 _CLUSTERS = {False: (0.4, 0.1), True: (0.5, 0.3)}
 """How far clusters differ, of one source and then of each cluster: of small and large messages."""
+_MIDDLE = 20
+"""Doublings of a byte from which on intervals are those of large messages."""
 _SMALL, _LARGE = 18.0, 24.0
 """Doublings of a byte up to which a message is small, and from which it is large."""
 _LEAST_BYTES = 4096.0
 """Smaller messages take as long."""
 _NOISE = 0.002
-_KEPT = 1000
+NINE_OF_TEN = 1.645
+"""Standard deviations to either side that hold nine of ten."""
+_SOME_CLUSTERS = 3
+"""That are left out in turn, for intervals to be as wide as these were wrong."""
+_KEPT = 4000
 """Answers that are kept: steps of one network ask for the same again and again."""
 _ASKED = {
     "collective": pl.String,
@@ -118,7 +125,7 @@ class _Left:
         weights: Vector = np.linalg.solve(unweighted._known, left).astype(np.float64)
         return replace(unweighted, weights=weights)
 
-    def of(self, asked: Operations, deviations: float = 0.0) -> Vector:
+    def of(self, asked: Operations, deviations: float | Vector = 0.0) -> Vector:
         """Return what is left of others, so many standard deviations above its mean."""
         differs = self._differs(asked)
         prior = 5 * _ALIKE[self.is_across] + _BOTH + 2 * differs**2
@@ -126,7 +133,7 @@ class _Left:
             return deviations * np.sqrt(prior)
         shared = self._covariance(asked, self._operations)
         mean: Vector = shared @ self.weights
-        if not deviations:
+        if not np.any(deviations):
             return mean
         known = self._whitening @ shared.T
         unknown: Vector = np.sqrt(np.maximum(prior - (known**2).sum(axis=0), 0.0))
@@ -147,6 +154,21 @@ class _Left:
         """The inverse of its root: scipy, which solves triangles, takes longer to import."""
         inverse: Vector = np.linalg.inv(np.linalg.cholesky(self._known))
         return inverse
+
+    @cached_property
+    def missed(self) -> Vector:
+        """By how many standard deviations others miss each time, had its cluster been left out.
+
+        Source: Rasmussen and Williams, section 5.4.2, of groups in place of single cases.
+        """
+        inverse = np.linalg.inv(self._known)
+        clusters, missed = self._operations["cluster"], np.zeros(len(self.timed))
+        for cluster in np.unique(clusters):
+            at = np.flatnonzero(clusters == cluster)
+            covariance = np.linalg.inv(inverse[np.ix_(at, at)])
+            unknown = np.maximum(np.diag(covariance) - _NOISE, _NOISE)
+            missed[at] = np.abs(covariance @ self.weights[at]) / np.sqrt(unknown)
+        return missed
 
     def _differs(self, operations: Operations) -> Vector:
         """Return how far clusters differ in operations of such sizes."""
@@ -184,11 +206,13 @@ class _Left:
 class Collectives:
     """Times of collectives: closed forms, and what these leave of operations that were timed.
 
-    `deviations`: so many standard deviations of what is not known are they slower.
+    `deviations`: so many standard deviations of what is not known are they slower. `widths`: by
+    what these are multiplied on clusters that nobody timed.
     """
 
     within: _Left
     across: _Left
+    widths: Mapping[str, float] = field(default_factory=dict)
     deviations: float = 0.0
     _asked: dict[tuple[Any, ...], Vector] = field(default_factory=dict, init=False, compare=False)
     _alone: dict[tuple[Any, ...], Vector] = field(default_factory=dict, init=False, compare=False)
@@ -214,21 +238,32 @@ class Collectives:
         alike = vars(topology) | {"collective": collective, "source": topology.source}
         asked = {name: np.array([value]) for name, value in alike.items()}
         asked["size_bytes"] = sizes_bytes
+        deviations: float | Vector = self.deviations
+        if deviations:
+            deviations = deviations * self._widths(collective, sizes_bytes, topology)
         if topology.nodes == 1:
-            closed_s, left = _ring_s(asked), self.within.of(asked, self.deviations)
+            closed_s, left = _ring_s(asked), self.within.of(asked, deviations)
         else:
             # However many nodes there are, each takes as long by itself.
             key = collective, sizes_bytes.tobytes(), replace(topology, nodes=1, network_bps=0.0)
             if key not in self._alone:
                 self._alone[key] = _alone_s(asked, self.within)
             closed_s = _across_s(asked, self._alone[key])
-            left = self.across.of(asked, self.deviations)
+            left = self.across.of(asked, deviations)
         seconds: Vector = closed_s * np.exp(left)
         return seconds
 
+    def _widths(self, collective: str, sizes_bytes: Vector, topology: Topology) -> Vector:
+        part = self.across if topology.nodes > 1 else self.within
+        if topology.cluster in set(part.timed["cluster"]):
+            return np.ones(len(sizes_bytes))
+        small, large = (self.widths.get(_kind(collective, each), 1.0) for each in (False, True))
+        widths: Vector = np.where(sizes_bytes >= 2**_MIDDLE, large, small)
+        return widths
+
     def fields(self) -> dict[str, Any]:
         """Return the fit for JSON."""
-        return {
+        return {"widths": dict(self.widths)} | {
             name: {"timed": part.timed.to_dict(as_series=False), "weights": part.weights.tolist()}
             for name, part in (("within", self.within), ("across", self.across))
         }
@@ -244,7 +279,7 @@ class Collectives:
             )
             for name in ("within", "across")
         )
-        return cls(within, across)
+        return cls(within, across, fields["widths"])
 
 
 def fit(rows: pl.DataFrame) -> Collectives:
@@ -252,9 +287,28 @@ def fit(rows: pl.DataFrame) -> Collectives:
     is_across = pl.col("nodes") > 1
     inside, outside = rows.filter(~is_across), rows.filter(is_across)
     within = _Left.fitted(inside, _ring_s(_columns(inside)), is_across=False)
-    across = _columns(outside)
-    across_s = _across_s(across, _alone_s(across, within))
-    return Collectives(within, _Left.fitted(outside, across_s, is_across=True))
+    asked = _columns(outside)
+    across_s = _across_s(asked, _alone_s(asked, within))
+    across = _Left.fitted(outside, across_s, is_across=True)
+    return Collectives(within, across, _fitted_widths([within, across]))
+
+
+def _fitted_widths(parts: Iterable[_Left]) -> Mapping[str, float]:
+    """Return how many times as wide intervals hold nine of ten times of clusters left out."""
+    timed = [part.timed.with_columns(missed=part.missed) for part in parts if len(part.timed)]
+    if not timed:
+        return {}
+    widths, is_large = {}, pl.col("size_bytes") >= 2**_MIDDLE
+    for (collective, large), group in pl.concat(timed).group_by("collective", is_large):
+        if group["cluster"].n_unique() >= _SOME_CLUSTERS:
+            place = min(ceil(0.9 * (len(group) + 1)), len(group)) - 1
+            width = float(group["missed"].sort()[place]) / NINE_OF_TEN
+            widths[_kind(str(collective), bool(large))] = width
+    return widths
+
+
+def _kind(collective: str, is_large: bool) -> str:
+    return f"{collective}, {'large' if is_large else 'small'}"
 
 
 def _columns(operations: pl.DataFrame) -> Operations:

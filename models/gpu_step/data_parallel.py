@@ -29,6 +29,7 @@ _UNITS = 32
 """Of a sharded network at most: about the blocks of a transformer."""
 FIRST_BUCKET_BYTES = 2**20
 BUCKET_BYTES = 25 * 2**20
+_ALIKE = 1e-12
 _HINDERED = 1.3
 """Through memory of hosts, a bucket beside passes took 2.3 times as long as alone: over TCP, of our
 own (lab/srift.md)."""
@@ -197,16 +198,26 @@ def sharded_s(passes: Passes, exchange: Exchange, interference: Interference) ->
         (each_s * BACKWARD_SHARE, gather_s, scatter_s)
         for gather_s, scatter_s in zip(gathers_s, scatters_s, strict=True)
     ]
-    work = (forward + backward[::-1]) * passes.accumulate
-    clock, gathered = 0.0, work[0][1]
-    stream = gathered
-    for place, (work_s, _, scattering_s) in enumerate(work):
-        start = max(clock, gathered)
-        if place + 1 < len(work):
-            stream = gathered = max(stream, start) + work[place + 1][1]
-        clock = start + _beside(work_s, stream - start, interference.contention)
-        if scattering_s:
-            stream = max(stream, clock) + scattering_s
+    work = forward + backward[::-1]
+    gathered = stream = work[0][1]
+    clock, left = 0.0, passes.accumulate
+    while left:
+        before = clock, gathered, stream
+        for place, (work_s, _, scattering_s) in enumerate(work, start=1):
+            start = max(clock, gathered)
+            if left > 1 or place < len(work):
+                stream = gathered = max(stream, start) + work[place % len(work)][1]
+            clock = start + _beside(work_s, stream - start, interference.contention)
+            if scattering_s:
+                stream = max(stream, clock) + scattering_s
+        left -= 1
+        longer = [now - then for now, then in zip((clock, gathered, stream), before, strict=True)]
+        if left > 1 and max(longer) - min(longer) <= _ALIKE * clock:
+            # All passes but the last take as long from here on.
+            clock, gathered, stream = (
+                each + (left - 1) * longer[0] for each in (clock, gathered, stream)
+            )
+            left = 1
     return max(stream, clock) + passes.optimizer_s / exchange.topology.ranks
 
 

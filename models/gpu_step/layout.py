@@ -12,10 +12,10 @@ is theirs, the rest is of embeddings and head. Experts are not divided.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import ceil
-from typing import TypeVar
 
 import numpy as np
 
@@ -31,7 +31,6 @@ _LEAST_LAYERS = 2
 _BLOCKS = 2
 """Parts of a layer that gather and scatter: attention, and what is dense."""
 _ZERO = {"zero1": 1, "zero2": 2, "sharded": 3, "hsdp": 3}
-Part = TypeVar("Part")
 
 
 @dataclass(frozen=True)
@@ -86,11 +85,6 @@ class Layout:
     def part(self) -> "Layout":
         """What says which operators a GPU has."""
         return Layout(self.tensor, self.stages)
-
-    @property
-    def bubble_share(self) -> float:
-        """Part of the time of all micro batches in which equal stages idle (Narayanan, 2.2.2)."""
-        return (self.stages - 1) / (self.micro_batches * self.virtual_stages)
 
     @property
     def batches_in_flight(self) -> float:
@@ -233,8 +227,8 @@ def _of_layers(calls: int, layers: int) -> int:
 def divided(step: GpuStep, layout: Layout, network: Blocks, layers: int | None = None) -> GpuStep:
     """Return the step of the GPU that has most to do: the last stage, or one of equal parts.
 
-    Its activations are those of the stage that keeps most (`Layout.activation_bytes`). `layers` of
-    this GPU; None: as many as of others.
+    What it keeps for backward is `Layout.activation_bytes`. `layers` of this GPU; None: as many as
+    of others.
 
     Raises:
         NotCovered: there are fewer layers than stages, or it has what cannot be divided.
@@ -243,27 +237,25 @@ def divided(step: GpuStep, layout: Layout, network: Blocks, layers: int | None =
         return step
     _check(step, layout, network)
     layers = layers or ceil(network.layers / layout.stages)
-    calls = Counter(step.order)
+    order, turns = _turns(step.order)
     kept = np.array(
         [
-            _of_layers(calls[number], network.layers) * layers // network.layers
-            + _of_head(calls[number], network.layers)
-            for number in range(len(step.operators))
+            _of_layers(calls, network.layers) * layers // network.layers
+            + _of_head(calls, network.layers)
+            for calls in np.bincount(order, minlength=len(step.operators)).tolist()
         ]
     )
-    order = np.array(step.order)
     root, *units = step.units
     # An embedding and a head that are two parameters are of two stages.
     root_share = 2 if layout.stages > 1 else 1
     return replace(
         step,
-        operators=tuple(_divided(each, layout.tensor, network.words) for each in step.operators),
-        order=tuple(order[_ranks(order) < kept[order]].tolist()),
+        operators=_operators(step.operators, layout.tensor, network.words),
+        order=tuple(order[turns < kept[order]].tolist()),
         parameters=_of_stage(step.parameters, layers, network.layers, layout),
         frozen=_of_stage(step.frozen, layers, network.layers, layout),
-        activation_bytes=layout.activation_bytes(network),
         units=(root // root_share // layout.tensor, *(each // layout.tensor for each in units)),
-        kept=None if step.kept is None else divided(step.kept, layout, blocks_of(step.kept)),
+        kept=None if step.kept is None else divided(step.kept, layout, network),
         flow=None,
     )
 
@@ -286,13 +278,15 @@ def _check(step: GpuStep, layout: Layout, network: Blocks) -> None:
                 raise NotCovered(f"tensor_parallel: {layout.tensor} do not divide {heads} heads")
 
 
-def _ranks(order: np.ndarray) -> np.ndarray:
-    """Return how often what stands at each place stood before."""
+@lru_cache(maxsize=8)
+def _turns(of: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Return an order, and how often what stands at each place stood before."""
+    order = np.array(of, int)
     by_number = np.argsort(order, kind="stable")
     _, starts, counts = np.unique(order[by_number], return_index=True, return_counts=True)
     ranks = np.empty(len(order), int)
     ranks[by_number] = np.arange(len(order)) - np.repeat(starts, counts)
-    return ranks
+    return order, ranks
 
 
 def _of_stage(
@@ -306,20 +300,17 @@ def _of_stage(
             ceil(head / 2) if layout.stages > 1 else head
         )
 
-    most = {each: kept(count) for each, count in Counter(parameters).items()}
-    return tuple(
-        Tensor((max(each.numbers // layout.tensor, 1),), each.dtype)
-        for each in _first(parameters, most)
-    )
+    kinds = {each: place for place, each in enumerate(dict.fromkeys(parameters))}
+    order, turns = _turns(tuple(kinds[each] for each in parameters))
+    most = np.array([kept(count) for count in np.bincount(order).tolist()], int)
+    parts = [Tensor((max(each.numbers // layout.tensor, 1),), each.dtype) for each in kinds]
+    return tuple(parts[place] for place in order[turns < most[order]].tolist())
 
 
-def _first(given: Iterable[Part], most: dict[Part, int]) -> Iterable[Part]:
-    """Yield the first of each that there may be, in order."""
-    left = dict(most)
-    for each in given:
-        left[each] -= 1
-        if left[each] >= 0:
-            yield each
+@lru_cache(maxsize=16)
+def _operators(operators: tuple[Operator, ...], parts: int, words: int) -> tuple[Operator, ...]:
+    """Return a rank's part of each call; stages have them alike."""
+    return tuple(_divided(each, parts, words) for each in operators)
 
 
 def _divided(operator: Operator, parts: int, words: int) -> Operator:

@@ -63,9 +63,9 @@ def work_of(operator: Operator) -> Work:
     special = _SPECIAL.get(operator.name) or _SPECIAL.get(name)
     if special is not None:
         return _counted(special(name, inputs, outputs), operator.flops)
-    moved = float(sum(tensor.bytes for tensor in (*inputs, *outputs)))
     if name.startswith("_foreach_"):
         return _optimizer(name, operator)
+    moved = float(sum(tensor.bytes for tensor in (*inputs, *outputs)))
     kind = KIND_OF.get(name, "elementwise")
     if kind == "fill":
         inputs, moved = (), float(sum(tensor.bytes for tensor in outputs or inputs))

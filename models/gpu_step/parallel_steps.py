@@ -14,6 +14,7 @@ import polars as pl
 
 from models.gpu_step import collectives, scaling
 from models.gpu_step.collectives import Collectives, Topology
+from models.gpu_step.columns import Vector
 from models.gpu_step.data_parallel import (
     Exchange,
     Interference,
@@ -23,18 +24,18 @@ from models.gpu_step.data_parallel import (
     straggling_share,
 )
 from models.gpu_step.device import Device
-from models.gpu_step.judged_steps import PastErrors
+from models.gpu_step.host_time import HostTime
+from models.gpu_step.judged_steps import PastErrors, simulated
 from models.gpu_step.layout import ALL_DIVIDED, GRADIENTS_DIVIDED, Blocks, Layout
 from models.gpu_step.measurements import Measurements
 from models.gpu_step.operators import HALF
 from models.gpu_step.own_clusters import OwnClusters
 from models.gpu_step.queues import Step
+from models.gpu_step.step import StepWork
 from models.gpu_step.timed_kinds import TimedShare
 from networks.gpu_steps import GpuStep
 from warehouse.records import Precision
 
-_ONE_IN_TWENTY = 1.645
-"""Standard deviations above the middle."""
 _ISSUED_S = 67e-6
 """What a host takes to issue a collective: about two products' of the middle public one. Ours: rows
 of vTrain say 65, so those rows judge all but this."""
@@ -58,7 +59,7 @@ class Parallel:
     @cached_property
     def slower(self) -> Self:
         """Return the same with collectives as slow as one in twenty is."""
-        slow = replace(self.collectives, deviations=_ONE_IN_TWENTY)
+        slow = replace(self.collectives, deviations=collectives.NINE_OF_TEN)
         return replace(self, collectives=slow)
 
     def fields(self) -> dict[str, Any]:
@@ -115,11 +116,20 @@ class AloneStep:
     """A step of one GPU of a node type, whatever else trains."""
 
     step: Step
-    unknown_share: float
-    optimizer_us: float
-    optimizer_s: float
-    costliest: Sequence[Mapping[str, Any]]
-    timed_on: Sequence[TimedShare]
+    optimizer_us: float = 0.0
+    optimizer_s: float = 0.0
+    unknown_share: float = 0.0
+    costliest: Sequence[Mapping[str, Any]] = ()
+    timed_on: Sequence[TimedShare] = ()
+
+    @classmethod
+    def of(cls, work: StepWork, us: Vector, host: HostTime) -> "AloneStep":
+        """Return the step of works that take so many microseconds each."""
+        spent = us * work.calls
+        step, total = simulated(work, us, host), float(spent.sum())
+        optimizer_us = float(spent[work.first_of_optimizer :].sum())
+        optimizer_s = step.step_us * 1e-6 * optimizer_us / total if total else 0.0
+        return cls(step, optimizer_us, optimizer_s)
 
     def timed_share(self, device: Device) -> float:
         """Return the share of the GPU's time of operators whose kind was timed on a device."""

@@ -23,7 +23,7 @@ from models.gpu_step.host_time import HostClasses
 from models.gpu_step.judged_steps import kind_of_step, simulated
 from models.gpu_step.layout import Blocks, Layout, blocks_of, divided
 from models.gpu_step.memory import Memory, peak_memory
-from models.gpu_step.operators import HALF
+from models.gpu_step.operators import HALF, Work
 from models.gpu_step.own_clusters import rated, tcp_bps
 from models.gpu_step.own_times import OwnTimes
 from models.gpu_step.parallel_steps import AloneStep, Parallel, StepForecast, together
@@ -36,6 +36,8 @@ from warehouse.records import Scenario, TrainingWorkload
 
 _Key = tuple[TrainingWorkload, StepKey, Layout]
 _COSTLIEST = 10
+_KEPT_WORKS = 20_000
+"""Whose times on all boards are kept."""
 _KEPT = 256
 """Works of steps that are kept, with their times on all boards: 0.2 MB each."""
 
@@ -44,17 +46,15 @@ _KEPT = 256
 class TimedWork:
     """Works of a step, microseconds of each on each board, and which of them nobody timed.
 
-    `kept` is the same step with all activations kept; None: this one keeps them. `eager` is the
-    same step without torch.compile; None: this one is. `alone` has the steps of one GPU that were
-    forecast, by node type.
+    `alone` has the steps of one GPU that were forecast, by node type; `others` the same step with
+    all activations kept, and without torch.compile, where somebody asked.
     """
 
     work: StepWork
     us: Vector
     unknown: Vector
-    kept: "TimedWork | None" = None
-    eager: "TimedWork | None" = None
     alone: dict[str, AloneStep] = field(default_factory=dict)
+    others: dict[str, "TimedWork"] = field(default_factory=dict)
 
     @cached_property
     def kind(self) -> str:
@@ -75,6 +75,7 @@ class StepForecaster:
         """Take what was fitted, as `models.gpu_step.system.GpuStepModel` does."""
         self._times, self._hosts, self._timed, self._parallel = times, hosts, timed, parallel
         self._known: OrderedDict[_Key, TimedWork] = OrderedDict()
+        self._us: dict[Work, Vector] = {}
         self._last: tuple[Scenario, StepForecast] | None = None
 
     def step(self, scenario: Scenario) -> StepForecast:
@@ -157,13 +158,9 @@ class StepForecaster:
             us = timed.us[boards().index(gpu_of(scenario))]
             spent = us * timed.work.calls
             total = float(spent.sum())
-            step = simulated(timed.work, us, self._hosts.of_node(name)[0])
-            optimizer_us = float(spent[timed.work.first_of_optimizer :].sum())
-            timed.alone[name] = AloneStep(
-                step=step,
+            timed.alone[name] = replace(
+                AloneStep.of(timed.work, us, self._hosts.of_node(name)[0]),
                 unknown_share=float(spent @ timed.unknown) / total if total else 0.0,
-                optimizer_us=optimizer_us,
-                optimizer_s=step.step_us * 1e-6 * optimizer_us / total if total else 0.0,
                 costliest=_costliest(timed.work, spent),
                 timed_on=timed_shares(
                     self._timed,
@@ -183,43 +180,56 @@ class StepForecaster:
         key = load, key_of(scenario), part
         timed = self._known.get(key)
         if timed is None:
-            trace = trace_of(scenario)
-            work = _work(trace, load)
+            work = _work(trace_of(scenario), load)
             _refuse_unknown(work, self._times, gpu_of(scenario), load.dnn)
-            kept = None if trace.kept is None else self._on_boards(_work(trace.kept, load))
-            eager = None
-            if load.compiled:
-                as_eager = load.model_copy(update={"compiled": False})
-                eager = self._on_boards(_work(trace_of(scenario, is_compiled=False), as_eager))
-            timed = replace(self._on_boards(work), kept=kept, eager=eager)
-            self._known[key] = timed
+            timed = self._known[key] = self._on_boards(work)
             if len(self._known) > _KEPT:
                 self._known.popitem(last=False)
         return timed
 
     def _on_boards(self, work: StepWork) -> TimedWork:
+        """Return a step's works; layouts of a network have most of them in common."""
         unknown = np.array([not self._times.knows(operator) for operator in work.works], float)
-        return TimedWork(work, self._times.us(work.works, boards()), unknown)
+        if len(known := self._us) > _KEPT_WORKS:
+            known = self._us = {}
+        if new := [each for each in dict.fromkeys(work.works) if each not in known]:
+            known.update(zip(new, self._times.us(new, boards()).T, strict=True))
+        return TimedWork(work, np.array([known[each] for each in work.works]).T, unknown)
+
+    def _other(
+        self, scenario: Scenario, what: str, trace: GpuStep, load: TrainingWorkload
+    ) -> TimedWork:
+        others = self.work(scenario).others
+        if what not in others:
+            others[what] = self._on_boards(_work(trace, load))
+        return others[what]
+
+    def _kept(self, scenario: Scenario) -> TimedWork | None:
+        trace = trace_of(scenario).kept
+        if trace is None:
+            return None
+        return self._other(scenario, "kept", trace, scenario.workload)
 
     def model_flops(self, scenario: Scenario) -> Mapping[str, float]:
         """Return operations of products by type, without those that are computed again.
 
         What is computed again is no work of the model: PaLM (Chowdhery et al., 2022), appendix B.
         """
-        timed = self.work(scenario)
-        return (timed.kept or timed).work.flops_by_dtype
+        return (self._kept(scenario) or self.work(scenario)).work.flops_by_dtype
 
     def kept(self, scenario: Scenario) -> Mapping[str, Any] | None:
         """Return what a step of one GPU would be with all activations kept; None: they are."""
-        kept, trace = self.work(scenario).kept, trace_of(scenario).kept
+        kept, trace = self._kept(scenario), trace_of(scenario).kept
         return None if kept is None else self._beside(scenario, kept, trace)
 
     def eager(self, scenario: Scenario) -> Mapping[str, Any] | None:
         """Return what a step of one GPU would be without torch.compile; None: it is."""
-        timed = self.work(scenario)
-        if (eager := timed.eager) is None:
+        load = scenario.workload.model_copy(update={"compiled": False})
+        if load == scenario.workload:
             return None
-        as_run, as_traced, trace = timed.work, eager.work, trace_of(scenario, is_compiled=False)
+        trace = trace_of(scenario, is_compiled=False)
+        eager = self._other(scenario, "eager", trace, load)
+        as_run, as_traced = self.work(scenario).work, eager.work
         return {
             **self._beside(scenario, eager, trace),
             "launches": float(as_traced.calls[as_traced.on_gpu].sum()),

@@ -12,7 +12,7 @@ Source: torch/optim of PyTorch 2.11; ours otherwise.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,23 +87,26 @@ def step_work(
     `replayed`: graphs of a compiled step are CUDA graphs, each of which the host launches at once.
     """
     operators = list(step.operators)
-    works = [work_of(operator) for operator in operators]
+    works = list(_works(step.operators))
     if precision == "tf32":
         works = [in_tf32(work) for work in works]
     order = list(step.order)
-    waits = [place for place, number in enumerate(order) if operators[number].name == WAITS]
+    waiting = {number for number, operator in enumerate(operators) if operator.name == WAITS}
+    waits = [place for place, number in enumerate(order) if number in waiting]
     parameters = step.parameters
-    names = [operators[number].name for number in order]
-    # What follows the guards of a graph stands for its launch.
-    before = ["", *names]
-    issued = [
-        GUARDS.name in (name, last) or name in BREAKS
-        for name, last in zip(names, before, strict=False)
-    ]
+    issued = [True] * len(order)
+    if replayed:
+        names = [operators[number].name for number in order]
+        # What follows the guards of a graph stands for its launch.
+        before = ["", *names]
+        issued = [
+            GUARDS.name in (name, last) or name in BREAKS
+            for name, last in zip(names, before, strict=False)
+        ]
     if accumulate > 1:
-        added = [work_of(Operator("add_", (parameter, parameter), ())) for parameter in parameters]
-        more = list(range(len(works), len(works) + len(added)))
-        works += added
+        added = {each: len(works) + place for place, each in enumerate(step.trained_counts)}
+        works += [work_of(Operator("add_", (each, each), ())) for each in added]
+        more = [added[each] for each in parameters]
         length = len(order) + len(more)
         waits += [at + len(order) + length * i for i in range(accumulate - 1) for at in waits]
         order += (order + more) * (accumulate - 1)
@@ -128,6 +131,11 @@ def step_work(
         works.append(work_of(Operator(f"_foreach_{name}", parameters * lists, outputs)))
     by_host = np.array(issued + [True] * (len(order) - in_passes)) if replayed else 1.0
     return StepWork(tuple(works), np.array(order), tuple(waits), len(parameters), by_host, first)
+
+
+@lru_cache(maxsize=64)
+def _works(operators: tuple[Operator, ...]) -> tuple[Work, ...]:
+    return tuple(map(work_of, operators))
 
 
 def _quantized_adamw(parameter: Tensor) -> Operator:

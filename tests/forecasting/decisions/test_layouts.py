@@ -27,7 +27,7 @@ class Steps:
         if load.dnn.endswith(KEPT) and layout.tensor == 1:
             return None
         again = 1.0 if load.dnn.endswith(KEPT) else 1.3
-        return again * (1 + layout.bubble_share) * (1 + 0.01 * layout.tensor + 0.1 * layout.stages)
+        return again * (1 + 0.01 * layout.tensor + 0.2 * (layout.stages - 1))
 
 
 def question(**fields: object) -> JobQuestion:

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from models.gpu_step.collectives import TIMED, Collective, Collectives, Topology, fit
+from models.gpu_step.collectives import NINE_OF_TEN, TIMED, Collective, Collectives, Topology, fit
 
 USUAL = fit(pl.DataFrame(schema=TIMED))
 NODE = Topology(8, 1, 300e9, 50e9)
@@ -93,6 +93,22 @@ def test_what_nobody_timed_is_known_less_well_and_set_ups_that_differ_say_so() -
     assert spread("a one") < 1.15
     # Both are within what is said of a third.
     assert spread("c three") > 1.4
+
+
+def test_intervals_are_as_wide_as_clusters_differ_that_are_left_out() -> None:
+    """Four clusters within 2 % of each other: a fifth is as near, and its interval says so."""
+    topology = Topology(8, 2, 300e9, 50e9)
+
+    def spread(*slowness: float) -> float:
+        parts = [timed(each, topology, f"source c{place}") for place, each in enumerate(slowness)]
+        fitted = fit(pl.concat(parts))
+        asked = replace(topology, cluster="source other")
+        (middle,), (slow,) = (
+            seconds(each, asked, 1e9) for each in (fitted, replace(fitted, deviations=NINE_OF_TEN))
+        )
+        return slow / middle
+
+    assert spread(1.0, 1.02, 0.99, 1.01) < 1.05 < 1.3 < spread(1.0, 1.5, 0.7, 1.2) < 3
 
 
 def test_a_fit_is_the_same_after_json() -> None:

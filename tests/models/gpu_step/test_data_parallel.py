@@ -108,6 +108,17 @@ def test_only_the_last_pass_of_an_accumulation_exchanges() -> None:
     assert sharded == pytest.approx(3 * sharded_s(Passes(0.0, 0.0), exchange(1.0), NONE))
 
 
+@pytest.mark.parametrize("passes_s", [0.0, 1.0, 2.1, 9.0])
+def test_passes_that_are_alike_are_not_gone_through_one_by_one(
+    passes_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    units = exchange(*map(float, range(1, 7)))
+    passes, busy = Passes(passes_s, 1.0, 200), Interference(0.3, 0.02)
+    quick_s = sharded_s(passes, units, busy)
+    monkeypatch.setattr("models.gpu_step.data_parallel._ALIKE", -1.0)
+    assert quick_s == pytest.approx(sharded_s(passes, units, busy), rel=1e-9)
+
+
 @pytest.mark.parametrize("step", [distributed_s, sharded_s])
 def test_one_gpu_is_as_fast_as_alone(step: "type[object]") -> None:
     alone = Exchange((4e8,) * 10, USUAL, ALONE)

@@ -16,7 +16,7 @@ LINKS = Topology(8, 1000, 300e9, 400e9)
 
 
 def alone(step_us: float, host_us: float, gpu_us: float) -> AloneStep:
-    return AloneStep(Step(step_us, host_us, gpu_us), 0.0, 0.0, 0.0, (), ())
+    return AloneStep(Step(step_us, host_us, gpu_us))
 
 
 def longer_us(fault: Fault, usual: AloneStep) -> float:

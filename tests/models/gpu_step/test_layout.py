@@ -1,6 +1,7 @@
 """Networks divided among GPUs: work and memory of each, and how stages wait, in closed form."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -92,7 +93,7 @@ def test_tensor_ranks_have_equal_parts_of_all_products() -> None:
     assert 4 * sum(each.numbers for each in part.parameters) == sum(
         each.numbers for each in whole.parameters
     )
-    assert 4 * part.activation_bytes == whole.activation_bytes
+    assert 4 * Layout(tensor=4).activation_bytes(blocks_of(whole)) == whole.activation_bytes
     widths = [operator.outputs[0].shape for operator in part.operators if operator.name == "mm"]
     assert (WORDS, 4 * WIDTH // 4) in widths  # columns, of what goes up
     assert (WORDS, WIDTH) in widths  # what is summed up, of what comes down
@@ -115,15 +116,26 @@ def test_layers_of_two_kinds_are_divided_in_turn() -> None:
     assert Counter(stage.order)[2] == Counter(kinds.order)[2] // 2
 
 
+def test_compiled_layers_are_divided_as_the_eager_step_has_them() -> None:
+    """Fused kernels have no embedding, of which layers are told; activations are kept, or not."""
+    whole = transformer()
+    operators = [
+        replace(each, name="fused" if each.name.endswith("embedding") else each.name)
+        for each in whole.operators
+    ]
+    fused = replace(whole, operators=tuple(operators))
+    stage = divided(replace(fused, kept=fused), Layout(stages=4), blocks_of(whole))
+    assert stage.kept is not None and stage.kept.order == stage.order
+
+
 def test_the_first_stage_keeps_as_much_as_one_of_no_pipeline() -> None:
     """Korthikanti et al., 2022, section 4.2.3: L layers' worth; interleaved a little more."""
-    whole = transformer()
-    network = blocks_of(whole)
+    network = blocks_of(transformer())
     assert network.layer_bytes == 34 * WORDS * WIDTH
     of_layers = LAYERS * network.layer_bytes
 
     def kept(layout: Layout) -> int:
-        return divided(whole, layout, network).activation_bytes
+        return layout.activation_bytes(network)
 
     assert kept(Layout(stages=4, micro_batches=8)) == of_layers
     assert kept(Layout(tensor=2, stages=4, micro_batches=8)) == of_layers / 2
@@ -133,7 +145,7 @@ def test_the_first_stage_keeps_as_much_as_one_of_no_pipeline() -> None:
 
 
 def alone(step_us: float) -> AloneStep:
-    return AloneStep(Step(step_us, 0.0, step_us), 0.0, 0.0, 0.0, (), ())
+    return AloneStep(Step(step_us, 0.0, step_us))
 
 
 def seconds(layout: Layout, stage_s: float, whole_s: float, network: Blocks | None) -> float:
@@ -153,8 +165,7 @@ def test_bubbles_have_their_closed_form(virtual_stages: int, micro_batches: int)
     transfers = 2 * virtual_stages * 0.5  # halves of all-reduces, there and back
     step_s = seconds(layout, 3.0, 12.0, network)
     ideal_s = micro_batches * (3 + transfers)
-    assert step_s == pytest.approx(ideal_s * (1 + layout.bubble_share))
-    assert layout.bubble_share == 3 / (micro_batches * virtual_stages)
+    assert step_s == pytest.approx(ideal_s * (1 + 3 / (micro_batches * virtual_stages)))
 
 
 def test_tensor_ranks_wait_for_four_all_reduces_of_each_layer() -> None:

@@ -49,15 +49,20 @@ def test_clusters_are_read_with_the_links_of_their_node_types() -> None:
         tables(
             log=("nccl-tests", "p5.48xlarge", collectives(5e-3)),
             slow=("iperf3", "p3.8xlarge", links(0.5e9, 0.25e9)),
+            slower=("iperf3", "p3.8xlarge", links(0.1e9)),
+            stalled=("iperf3", "p3.8xlarge", links(1e9)),
             efa=("iperf3", "p5.48xlarge", links(2e9)),
         )
     )
     assert set(read.timed["cluster"]) == {"p5.48xlarge"}
     assert read.timed.select("devices", "nodes", "network_bps").unique().row(0) == (8, 2, 400e9)
     assert read.timed["seconds"].to_list()[-1] == pytest.approx(5.5e-3)
-    # What flows have together; NCCL does not use TCP where there is EFA.
+    # What flows have together, in the middle one of runs; NCCL does not use TCP where there is EFA.
     assert read.network_bps == {"p3.8xlarge": 0.75e9}
-    assert read.sources == {"p5.48xlarge": ["your log"], "p3.8xlarge": ["your slow"]}
+    assert read.sources == {
+        "p5.48xlarge": ["your log"],
+        "p3.8xlarge": [f"your {run}" for run in ("slow", "slower", "stalled")],
+    }
 
 
 def test_a_network_is_as_fast_as_it_was_measured_else_as_a_flow_of_ec2() -> None:
