@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from models.predictddl import ghn
 from models.predictddl.datasets import dataset
@@ -22,14 +22,6 @@ if TYPE_CHECKING:
 SHIPPED = ghn.SHIPPED
 FOLDER = "embedders"
 """Of a home: embedders that were trained there, and what their training needs to go on."""
-
-
-class TrainedEmbedder(NamedTuple):
-    """The file of an embedder, how long it was trained, and how it did on held-out networks."""
-
-    path: Path
-    progress: "training.TrainingProgress"
-    judged: "training.HeldOutLoss"
 
 
 def available_embedders() -> dict[str, Path]:
@@ -78,10 +70,9 @@ def train(
     *,
     minutes: float,
     source: Path | None = None,
-    networks: int = 128,
     say: Callable[[str], None] = lambda _: None,
-) -> TrainedEmbedder:
-    """Train an embedder in the home, for so long in all calls together, and judge it.
+) -> "training.TrainingProgress":
+    """Train an embedder in the home, for so long in all calls together; return how far it is.
 
     Raises:
         BadInput: an unknown type of dataset, one that needs a folder, or minutes of 0 or less.
@@ -102,10 +93,8 @@ def train(
         kept=kept,
         say=say,
     )
-    say(f"{name}: judged on {networks} networks that training did not draw")
-    judged = training.judge(model, given, networks)
     path = folder / f"{name}.safetensors"
     with scratch(folder) as fresh:
         model.embedder().write(fresh)
         os.replace(fresh, path)
-    return TrainedEmbedder(path, progress, judged)
+    return progress

@@ -141,23 +141,6 @@ def run(network: RandomNetwork, weights: Mapping[int, Tensor], images: Tensor) -
     return results[-1].flatten(1)
 
 
-def random_weights(network: RandomNetwork, generator: torch.Generator) -> dict[int, Tensor]:
-    """Return weights as networks usually begin: He's for kernels, ones and zeros for the rest."""
-    weights = {}
-    for place, layer in enumerate(network.layers):
-        if not layer.shape:
-            continue
-        if layer.type == "batch_norm":
-            weights[place] = torch.stack([torch.ones(layer.channels), torch.zeros(layer.channels)])
-        elif layer.type == "bias":
-            weights[place] = torch.zeros(layer.shape)
-        else:
-            fan_in = int(np.prod(layer.shape[1:]))
-            gain = 1.0 if layer.type == "linear" else 2.0
-            weights[place] = torch.randn(layer.shape, generator=generator) * (gain / fan_in) ** 0.5
-    return weights
-
-
 def _result(
     layer: RandomLayer, given: Sequence[Tensor], weights: Tensor | None, images: Tensor
 ) -> Tensor:

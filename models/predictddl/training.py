@@ -13,23 +13,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
-from math import sqrt
 from random import Random
-from statistics import fmean, stdev
+from statistics import fmean
 
 import torch
 from torch.nn import functional
 
 from models.predictddl.datasets import ImageDataset
-from models.predictddl.hypernetwork import Hypernetwork, random_weights, run
+from models.predictddl.hypernetwork import Hypernetwork, run
 from models.predictddl.random_networks import RandomNetwork, draw
 from warehouse.records import BadInput
 
 META_BATCH, IMAGES, LEARNING_RATE, CLIP = 4, 64, 1e-3, 5.0
 DECAYS_AT = (0.6, 0.85)
 """Parts of a training after which the learning rate is a third of what it was."""
-HELD_OUT_SEED = 10**9
-"""Networks from this seed on judge, and no training draws them."""
 _KEPT_S, _SAID_S = 60.0, 10.0
 _PROGRESS = "progress"
 _NO_LOSS = 10.0
@@ -55,27 +52,6 @@ class TrainingProgress:
     def part(self, seconds: float, iterations: int | None) -> float:
         """Return how much is done: of so many iterations, else of so much time."""
         return self.seconds / seconds if iterations is None else self.iterations / iterations
-
-
-@dataclass(frozen=True)
-class HeldOutLoss:
-    """Loss of held-out networks with predicted weights, and with random ones.
-
-    Attributes:
-        networks: how many.
-        predicted: mean loss with predicted weights.
-        random: mean loss with random weights.
-        low: lower end of the 95 % interval of the mean difference, random less predicted.
-        high: its upper end.
-        better: part of the networks whose loss is lower with predicted weights.
-    """
-
-    networks: int
-    predicted: float
-    random: float
-    low: float
-    high: float
-    better: float
 
 
 def train(
@@ -144,39 +120,6 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def judge(
-    model: Hypernetwork, dataset: ImageDataset, networks: int = 128, images: int = 512
-) -> HeldOutLoss:
-    """Compare predicted with random weights on networks that were never drawn.
-
-    Raises:
-        BadInput: fewer than two networks.
-    """
-    if networks < 2:
-        raise BadInput(f"expected two networks or more to judge by, found {networks}")
-    generator = torch.Generator().manual_seed(HELD_OUT_SEED)
-    chosen = torch.randperm(len(dataset.labels), generator=generator)[:images]
-    inputs = torch.from_numpy(dataset.images(chosen.numpy()))
-    labels = torch.from_numpy(dataset.labels)[chosen]
-    predicted: list[float] = []
-    usual: list[float] = []
-    with torch.no_grad():
-        for number in range(networks):
-            network = network_for(dataset, Random(HELD_OUT_SEED + number))
-            (weights,) = model([network])
-            beginnings = random_weights(network, generator)
-            for losses, given in ((predicted, weights), (usual, beginnings)):
-                losses.append(float(functional.cross_entropy(run(network, given, inputs), labels)))
-    differences = [
-        usual_loss - predicted_loss
-        for predicted_loss, usual_loss in zip(predicted, usual, strict=True)
-    ]
-    half = 1.96 * stdev(differences) / sqrt(networks)
-    mean = fmean(differences)
-    better = fmean(difference > 0 for difference in differences)
-    return HeldOutLoss(networks, fmean(predicted), fmean(usual), mean - half, mean + half, better)
 
 
 def network_for(dataset: ImageDataset, chance: Random) -> RandomNetwork:

@@ -288,6 +288,12 @@ def fill_fitted(make: Maker) -> None:
 
 
 @pytest.fixture
+def profiled(built: Built, fresh: Maker) -> Maker:
+    """Return a maker whose warehouse holds the profile `p1` of one worker."""
+    return built(fill_profiled, fresh.home)
+
+
+@pytest.fixture
 def fitted(built: Built, fresh: Maker) -> Maker:
     """Return a maker whose warehouse holds a profile of one worker and its fit."""
     return built(fill_fitted, fresh.home)

@@ -144,15 +144,13 @@ def test_without_a_history_the_message_says_what_to_do(fresh: Maker) -> None:
     ],
 )
 def test_sql_that_cannot_be_run_is_one_line_of_bad_input(
-    make: Maker, sql: str, message: str
+    profiled: Maker, sql: str, message: str
 ) -> None:
-    make.land(make.run("p1", None, "profile"), None)
-    make.warehouse.load()
-    before = (make.home / "history.duckdb").read_bytes()
+    before = (profiled.home / "history.duckdb").read_bytes()
     with pytest.raises(BadInput, match=message) as caught:
-        read_only(make.home, sql)
+        profiled.rows(sql)
     assert "\n" not in str(caught.value)
-    assert (make.home / "history.duckdb").read_bytes() == before
+    assert (profiled.home / "history.duckdb").read_bytes() == before
 
 
 @pytest.fixture
@@ -193,13 +191,11 @@ def secret(tmp_path: Path) -> Path:
         "INSTALL httpfs",
     ],
 )
-def test_sql_reaches_no_other_file_and_no_setting(make: Maker, secret: Path, sql: str) -> None:
-    make.land(make.run("p1", None, "profile"), None)
-    make.warehouse.load()
+def test_sql_reaches_no_other_file_and_no_setting(profiled: Maker, secret: Path, sql: str) -> None:
     before = {path: path.stat().st_size for path in secret.parent.rglob("*")}
     with pytest.raises(BadInput) as caught:
-        history = make.home / "history.duckdb"
-        read_only(make.home, sql.format(folder=secret.parent, secret=secret, history=history))
+        history = profiled.home / "history.duckdb"
+        profiled.rows(sql.format(folder=secret.parent, secret=secret, history=history))
     assert "\n" not in str(caught.value)
     assert {path: path.stat().st_size for path in secret.parent.rglob("*")} == before
 
@@ -246,9 +242,9 @@ def test_what_a_killed_reader_spilled_is_in_the_home_and_swept(
     ],
 )
 def test_a_history_of_somebody_else_reaches_no_file(
-    make: Maker, secret: Path, foreign: str, sql: str
+    profiled: Maker, secret: Path, foreign: str, sql: str
 ) -> None:
-    make.warehouse.load()
+    make = profiled
     (make.home / "landing" / "r1").mkdir(parents=True)
     (make.home / "landing" / "r1" / "timing.parquet").symlink_to(secret)
     places = {"secret": secret, "home": make.home}
@@ -269,7 +265,7 @@ def test_a_history_of_somebody_else_reaches_no_file(
     [
         ("FROM range(3)", 3),
         ("VALUES (1), (2)", 2),
-        ("TABLE meta.loaded", 0),
+        ("TABLE meta.loaded", 1),
         ("SHOW TABLES", 0),
         ("DESCRIBE raw.edge", 3),
         ("SUMMARIZE raw.edge", 3),
@@ -282,9 +278,8 @@ def test_a_history_of_somebody_else_reaches_no_file(
         ("SELECT 1 WHERE false", 0),
     ],
 )
-def test_sql_reads_in_every_form(make: Maker, sql: str, rows: int) -> None:
-    make.warehouse.load()
-    assert read_only(make.home, sql).height == rows
+def test_sql_reads_in_every_form(profiled: Maker, sql: str, rows: int) -> None:
+    assert profiled.rows(sql).height == rows
 
 
 def test_an_answer_is_bounded_while_it_comes(make: Maker, monkeypatch: pytest.MonkeyPatch) -> None:

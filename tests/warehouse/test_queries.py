@@ -75,7 +75,7 @@ def test_every_query_says_its_question_and_runs(told: Maker, file: Path) -> None
     assert answer.width > 3
 
 
-def test_nodes_that_are_slower_and_dearer_are_dominated(rings: Maker) -> None:
+def test_nodes_that_are_slower_and_dearer_are_dominated_and_scaling_is_told(rings: Maker) -> None:
     efficiency = rings.warehouse.query("cost_efficiency")
     columns = ["worker_node_type", "batch_size", "workers", "examples_per_s"]
     rows = efficiency.select(columns).rows()
@@ -98,10 +98,6 @@ def test_nodes_that_are_slower_and_dearer_are_dominated(rings: Maker) -> None:
         [3600 * speed / (workers * HOURLY_USD[name]) for name, _, workers, speed in rows]
     )
     assert efficiency["runs"].to_list() == [1, 2, 1, 1, 1]
-
-
-def test_scaling_keeps_the_batch_of_a_node_or_of_all(rings: Maker) -> None:
-    efficiency = rings.warehouse.query("cost_efficiency", dnn="cnn")
     # Two nodes do 6.4 images a step_s each instead of 8; together as many as one with 16 images.
     assert efficiency["weak_percent"].to_list() == pytest.approx([100, 80, 100, 100, 100])
     assert efficiency["strong_speedup"].to_list() == pytest.approx([1, 1, 1, 1, 1])

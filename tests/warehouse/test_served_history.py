@@ -6,15 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.warehouse.conftest import Built, Maker, fill_profiled
+from tests.warehouse.conftest import Maker
 from warehouse import history as published
 from warehouse.history import PublishedHistory, ServedHistory
-
-
-@pytest.fixture
-def profiled(built: Built, fresh: Maker) -> Maker:
-    """Return a maker whose warehouse holds the profile `p1` of one worker."""
-    return built(fill_profiled, fresh.home)
 
 
 def test_what_was_read_is_read_once(profiled: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
