@@ -1,5 +1,7 @@
 """The schema documents itself, and agrees with what probes land."""
 
+from typing import Any
+
 import duckdb
 import pyarrow as pa
 import pytest
@@ -36,7 +38,7 @@ def test_every_table_view_and_column_has_a_comment(connection: duckdb.DuckDBPyCo
 def test_there_is_a_table_for_each_landed_one_with_its_columns_and_no_other(
     connection: duckdb.DuckDBPyConnection, schema: str
 ) -> None:
-    columns: dict[str, list[tuple[str, str, bool]]] = {}
+    columns: dict[str, list[list[Any]]] = {}
     for table, *column in connection.execute(
         "SELECT table_name, column_name, data_type, is_nullable FROM duckdb_columns() "
         "WHERE schema_name = ? ORDER BY table_name, column_index",

@@ -182,7 +182,7 @@ def test_another_type_of_dataset_has_forecasts_by_its_own_embedder(
     with monkeypatch.context() as patch:
         patch.setattr(training, "IMAGES", 4)
         patch.setattr(training, "META_BATCH", 1)
-        embedders.train("pairs", minutes=0.005, networks=2)
+        embedders.train("pairs", minutes=0.005)
     sent = graph(convolutions(30))
     loads = [Workload(graph=sent, dataset=Dataset(type=name)) for name in ("digits", "pairs")]
     forecasts = ask(Engine(Warehouse(home)), *loads)
