@@ -126,7 +126,7 @@ def test_other_files_are_refused_by_name(forecast: Maker, tmp_path: Path) -> Non
 
 def long_words(rows: pl.DataFrame) -> pl.DataFrame:
     """Few kilobytes of Parquet that would be 300 MB of text."""
-    return pl.concat([rows[:1]] * 9_000).with_columns(label=pl.lit("x" * 33_000))
+    return pl.concat([rows[:1]] * 900).with_columns(label=pl.lit("x" * 330_000))
 
 
 def with_columns(**columns: object) -> Callable[[pl.DataFrame], pl.DataFrame]:
