@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from pipelines.cli import doctor
-from profilers.clusters import host_id, open_cluster, owner
+from profilers.clusters import Cluster, fleet, host_id, open_cluster, owner
 from profilers.clusters.fleet import VARIABLE
 from profilers.clusters.node_types import node_group
 from profilers.probe import RequestedScenarios
@@ -46,23 +46,36 @@ def two() -> tuple[NodeGroup, NodeGroup]:
     return node_group("server", NODE_TYPE, 1), node_group("worker", NODE_TYPE, 1)
 
 
-def test_nodes_are_machines_of_the_fleet(fleet_file: Path) -> None:
-    with open_cluster("ssh", two(), None) as cluster:
-        assert [node.address for node in cluster.nodes] == ["127.0.0.2", "127.0.0.3"]
-        places = [cluster.run(node, ["pwd"]).strip() for node in cluster.nodes]
-        assert places == [str(fleet_file.parent / name) for name in ("m0", "m1")]
-        assert cluster.run(cluster.nodes[0], ["echo", "a  b", "$HOME"]) == "a  b $HOME\n"
-        assert cluster.software()["python"] == ".".join(map(str, sys.version_info[:3]))
-        assert f"{NODE_TYPE} cpu" in cluster.host()
-        assert cluster.host_id() == host_id("ssh")
-        before = cluster.cpu_times()
-        time.sleep(0.3)
-        assert cluster.cpu_times().total_s > before.total_s + 0.3
-        with pytest.raises(ProbeFailed, match="exited with 3"):
-            cluster.run(cluster.nodes[0], ["sh", "-c", "exit 3"])
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A server and a worker that stay up."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        machines(tmp_path_factory.mktemp("up"), 2) as file,
+    ):
+        patch.setenv(VARIABLE, str(file))
+        with open_cluster("ssh", two(), None) as opened:
+            yield opened
+
+
+def test_nodes_are_machines_of_the_fleet(cluster: Cluster) -> None:
+    assert [node.address for node in cluster.nodes] == ["127.0.0.2", "127.0.0.3"]
+    places = [cluster.run(node, ["pwd"]).strip() for node in cluster.nodes]
+    assert places == [str(fleet.fleet_file().parent / name) for name in ("m0", "m1")]
+    assert cluster.run(cluster.nodes[0], ["echo", "a  b", "$HOME"]) == "a  b $HOME\n"
+    assert cluster.software()["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert f"{NODE_TYPE} cpu" in cluster.host()
+    assert cluster.host_id() == host_id("ssh")
+    before = cluster.cpu_times()
+    time.sleep(0.3)
+    assert cluster.cpu_times().total_s > before.total_s + 0.3
+    with pytest.raises(ProbeFailed, match="exited with 3"):
+        cluster.run(cluster.nodes[0], ["sh", "-c", "exit 3"])
 
 
 def test_machines_are_locked_and_left_as_they_were(fleet_file: Path) -> None:
+    sent = fleet_file.parent / "m0/.cache/stepcast"  # of all machines here
+    before = set(sent.glob(f"{owner.PREFIX}*"))
     with open_cluster("ssh", two(), None):
         with (
             pytest.raises(ProbeFailed, match="another Stepcast measures there"),
@@ -71,9 +84,7 @@ def test_machines_are_locked_and_left_as_they_were(fleet_file: Path) -> None:
             pass
     with open_cluster("ssh", two(), None):
         pass
-    for name in ("m0", "m1"):
-        left = {path.name for path in (fleet_file.parent / name / ".cache/stepcast").iterdir()}
-        assert not {entry for entry in left if entry.startswith(owner.PREFIX)}
+    assert set(sent.glob(f"{owner.PREFIX}*")) == before
 
 
 def test_users_of_one_machine_exclude_each_other(
@@ -128,37 +139,32 @@ def test_what_runs_there_ends_with_its_owner(fleet_file: Path) -> None:
         pass
 
 
-def test_signals_reach_the_program(fleet_file: Path) -> None:
-    with open_cluster("ssh", two(), None) as cluster:
-        process = cluster.popen(cluster.nodes[0], [sys.executable, "-c", INTERRUPTIBLE])
-        assert process.stdout is not None
-        assert process.stdout.readline() == "1\n"
-        cluster.signal(process, signal.SIGINT)
-        assert process.stdout.readline() == "2\n"
-        assert process.wait(timeout=10) == 0
+def test_signals_reach_the_program(cluster: Cluster) -> None:
+    process = cluster.popen(cluster.nodes[0], [sys.executable, "-c", INTERRUPTIBLE])
+    assert process.stdout is not None
+    assert process.stdout.readline() == "1\n"
+    cluster.signal(process, signal.SIGINT)
+    assert process.stdout.readline() == "2\n"
+    assert process.wait(timeout=10) == 0
 
 
-def test_a_shared_folder_is_copied_here(fleet_file: Path, tmp_path: Path) -> None:
-    here = tmp_path / "here"
+def test_a_shared_folder_is_copied_here(cluster: Cluster, tmp_path: Path) -> None:
+    here, node = tmp_path / "here", cluster.nodes[0]
     here.mkdir()
-    with open_cluster("ssh", two(), None) as cluster:
-        node = cluster.nodes[0]
-        with cluster.shared(node, here) as there:
-            cluster.run(node, ["dd", "if=/dev/zero", f"of={there}/a", "bs=1M", "count=3"])
-        assert (here / "a").stat().st_size == 3 * 2**20
-        assert not there.exists()
+    with cluster.shared(node, here) as there:
+        cluster.run(node, ["dd", "if=/dev/zero", f"of={there}/a", "bs=1M", "count=3"])
+    assert (here / "a").stat().st_size == 3 * 2**20
+    assert not there.exists()
 
 
 def test_a_shared_folder_that_is_not_sent_whole_is_an_error(
-    fleet_file: Path, tmp_path: Path
+    cluster: Cluster, tmp_path: Path
 ) -> None:
-    with open_cluster("ssh", two(), None) as cluster:
-        node = cluster.nodes[0]
-        with (
-            pytest.raises(ProbeFailed, match=r"127\.0\.0\.2 .*did not send all|sent no files"),
-            cluster.shared(node, tmp_path / "here") as there,
-        ):
-            cluster.run(node, ["rm", "-r", str(there)])
+    with (
+        pytest.raises(ProbeFailed, match=r"127\.0\.0\.2 .*did not send all|sent no files"),
+        cluster.shared(cluster.nodes[0], tmp_path / "here") as there,
+    ):
+        cluster.run(cluster.nodes[0], ["rm", "-r", str(there)])
 
 
 def test_machines_that_cannot_be_used(fleet_file: Path) -> None:
