@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, cached_property, partial
-from typing import Any
+from typing import Any, cast
 
 from forecasting.costs import prices_of, samples_per_s, usd_per_hour, usd_per_million_samples
 from forecasting.fit_plan import Key, Plan, Say, figures_of, fit_groups, match
@@ -330,9 +330,10 @@ def _answer(
 ) -> ScenarioForecast | ForecastRefusal:
     system, _, scenario = key
     split, fit = history.split_of(group, scenario), fits[group]
-    fitted = fit.fitted() if system.tells and isinstance(fit, Fit) else None
-    if isinstance(fitted, FittedWithDetail):
-        split = fitted.split(scenario) or split
+    telling = None
+    if system.tells and isinstance(fit, Fit):
+        telling = cast(FittedWithDetail, fit.fitted())  # to tell by its methods takes longer
+        split = telling.split(scenario) or split
     metric = metric_of(scenario)
     nearest, far = find_nearest_cases(history.judged, system.name, metric.name, scenario, split)
     if not far_out:
@@ -345,11 +346,11 @@ def _answer(
     try:
         known = _known(fit, key, history)
         # Beside its detail a forecast is that of the same step, whatever was kept under its name.
-        is_kept = known is not None and not isinstance(fitted, FittedWithDetail)
+        is_kept = telling is None
         value, low, high, unknown = known if known and is_kept else figures_of(fit, scenario)
         own = fit.fitted() if system.has_fallback else None
         answered_by = own.answered_by(scenario) if isinstance(own, FittedWithFallback) else None
-        detail = fitted.detail(scenario) if isinstance(fitted, FittedWithDetail) else None
+        detail = None if telling is None else telling.detail(scenario)
     except BadInput as error:
         return ForecastRefusal(scenario, system, str(error))
     return ScenarioForecast(

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import zlib
 from collections import ChainMap, OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
@@ -157,15 +157,8 @@ class GraphCache(Generic[Key, Graph]):
         for key in keys:
             if key not in graphs and (graph := self._kept(key)) is not None:
                 graphs[key] = graph
-        missing = [key for key in keys if key not in graphs]
-        cores = len(os.sched_getaffinity(0))
-        at_once = min(self._at_once, max(ceil(len(missing) / cores), _FEWEST_AT_ONCE))
-        batches = [missing[at : at + at_once] for at in range(0, len(missing), at_once)]
-        with ThreadPoolExecutor(cores) as pool:
-            for batch, lines in zip(batches, pool.map(self._extracted, batches), strict=True):
-                for key, text in zip(batch, lines, strict=True):
-                    graphs[key] = self._parse(json.loads(text))
-                    keep(self._name(key), text)
+        if missing := [key for key in keys if key not in graphs]:
+            graphs |= self._extracted(missing)
         with self._lock:
             for key, graph in graphs.items():
                 if key not in self._lasting:
@@ -175,9 +168,22 @@ class GraphCache(Generic[Key, Graph]):
                 self._latest.popitem(last=False)
         return {key: graphs[key] for key in keys}
 
-    def _extracted(self, batch: list[Key]) -> list[str]:
-        words = [":".join(map(str, key)) for key in batch]
-        return extract(f"the graph of {batch[0][0]}", [self._kind, *words])[-len(batch) :]
+    def _extracted(self, missing: Sequence[Key]) -> dict[Key, Graph]:
+        """Return graphs that child processes extract, and keep them."""
+
+        def lines_of(batch: Sequence[Key]) -> list[str]:
+            words = [":".join(map(str, key)) for key in batch]
+            return extract(f"the graph of {batch[0][0]}", [self._kind, *words])[-len(batch) :]
+
+        graphs, cores = dict[Key, Graph](), len(os.sched_getaffinity(0))
+        at_once = min(self._at_once, max(ceil(len(missing) / cores), _FEWEST_AT_ONCE))
+        batches = [missing[at : at + at_once] for at in range(0, len(missing), at_once)]
+        with ThreadPoolExecutor(cores) as pool:
+            for batch, lines in zip(batches, pool.map(lines_of, batches), strict=True):
+                for key, text in zip(batch, lines, strict=True):
+                    graphs[key] = self._parse(json.loads(text))
+                    keep(self._name(key), text)
+        return graphs
 
     def _name(self, key: Key) -> str:
         return "-".join(map(str, (self._kind, *key)))

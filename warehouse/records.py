@@ -200,6 +200,7 @@ class Scenario(SparseRecord):
     """
 
     SPARSE = ("cross_traffic", "what_if")
+    __slots__ = ("_hashed",)
 
     schema_version: Literal[1] = 1
     workload: TrainingWorkload
@@ -208,6 +209,15 @@ class Scenario(SparseRecord):
     link_mbps: float | None = Field(default=None, gt=0)
     cross_traffic: float | None = Field(default=None, gt=0, lt=1)
     what_if: str | None = Field(default=None, pattern=WHAT_IF)
+
+    def __hash__(self) -> int:
+        """Return that of its fields, made once: plans look the same up again and again."""
+        try:
+            return int(object.__getattribute__(self, "_hashed"))
+        except AttributeError:
+            made = hash((self.workload, self.strategy, self.nodes, self.link_mbps, self.what_if))
+            object.__setattr__(self, "_hashed", made)  # in no field, so no copy has it
+            return made
 
     @model_validator(mode="after")
     def _parts_agree(self) -> "Scenario":
