@@ -179,7 +179,9 @@ class GraphCache(Generic[Key, Graph]):
         at_once = min(self._at_once, max(ceil(len(missing) / cores), _FEWEST_AT_ONCE))
         batches = [missing[at : at + at_once] for at in range(0, len(missing), at_once)]
         with ThreadPoolExecutor(cores) as pool:
-            for batch, lines in zip(batches, pool.map(lines_of, batches), strict=True):
+            # Who waits for one child ends it where nobody wants its graph any more.
+            each = pool.map(lines_of, batches) if len(batches) > 1 else map(lines_of, batches)
+            for batch, lines in zip(batches, each, strict=True):
                 for key, text in zip(batch, lines, strict=True):
                     graphs[key] = self._parse(json.loads(text))
                     keep(self._name(key), text)
