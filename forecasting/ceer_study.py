@@ -10,7 +10,8 @@ import polars as pl
 
 from models.ceer.fit import PROBES, measured_steps
 from models.ceer.operations import STEP, observed_operations, operations_of_profile
-from models.ceer.predictor import PREDICTED, Ceer, Without, fit
+from models.ceer.parameters import Parameters
+from models.ceer.predictor import PREDICTED, Without, fit, predict_steps
 from profilers.clusters.node_types import node_types
 from studies import run_tables
 from studies.rounds import Round
@@ -124,7 +125,7 @@ def leave_out(
         operations: `models.ceer.operations.OBSERVED`.
         steps: `models.ceer.overhead.STEPS`.
         dnns: which are left out together, fit by fit; None: each by itself.
-        ablations: what is left out of predictions, each as `without` of `Ceer.predict`; of one fit.
+        ablations: what is left out of predictions, each as `without` of a step; of one fit.
 
     Returns:
         `LEFT_OUT`.
@@ -142,18 +143,18 @@ def leave_out(
                 f"profiled DNNs {', '.join(sorted(known))}"
             )
         left_out = pl.col("dnn").is_in(list(group))
-        model = fit(operations.filter(~left_out), steps.filter(~left_out))
+        parameters = fit(operations.filter(~left_out), steps.filter(~left_out))
         predictions += [
-            _predicted(model, operations, rows, without)
+            _predicted(parameters, operations, rows, without)
             for rows in steps.filter(left_out).partition_by(STEP, maintain_order=True)
-            if rows["node_type"][0] in model.node_types
+            if rows["node_type"][0] in {setup.node_type for setup in parameters.overheads}
             for without in ablations
         ]
     return pl.concat(predictions) if predictions else pl.DataFrame(schema=LEFT_OUT)
 
 
 def _predicted(
-    model: Ceer, operations: pl.DataFrame, rows: pl.DataFrame, without: Without
+    parameters: Parameters, operations: pl.DataFrame, rows: pl.DataFrame, without: Without
 ) -> pl.DataFrame:
     """Return predictions of steps that differ in devices and link only, beside what they took."""
     first = rows.row(0, named=True)
@@ -169,7 +170,7 @@ def _predicted(
     )
     setup = ["node_type", "devices", "link_mbps"]
     measured = rows.group_by(setup).agg(pl.col("step_s").mean().alias("measured_s"))
-    predicted = model.predict(network, first["node_type"], without)
+    predicted = predict_steps(parameters, network, first["node_type"], without)
     error = (pl.col("step_s") - pl.col("measured_s")) / pl.col("measured_s")
     return (
         predicted.join(measured, on=setup, nulls_equal=True)

@@ -17,7 +17,7 @@ IMAGENET_SAMPLES = 1_200_000
 
 def devices(found: MeasuredRound) -> pl.DataFrame | None:
     """Return how much shorter epochs are on several devices than on one (Fig. 6)."""
-    if found.ceer is None or (steps := found.ceer[0].fitted[1]).is_empty():
+    if found.ceer is None or (steps := found.ceer.fitted[1]).is_empty():
         return None
     several = scaling(steps).filter(pl.col("devices").max().over("dnn") > 1)
     return several.with_columns(ideal=1 / pl.col("devices")).sort("dnn", "node_type", "devices")
@@ -25,9 +25,9 @@ def devices(found: MeasuredRound) -> pl.DataFrame | None:
 
 def unseen_steps(found: MeasuredRound) -> pl.DataFrame | None:
     """Return errors of steps of DNNs that were left out of fits: together, ablated, and each."""
-    if found.ceer is None or not found.ceer[0].unseen:
+    if found.ceer is None or not found.ceer.unseen:
         return None
-    measured = found.ceer[0]
+    measured = found.ceer
     without = pl.col("without").list.join(" ")
     together_ = measured.forecasts.group_by(without, maintain_order=True)
     each = leave_out(measured.operations, measured.steps).group_by("dnn", maintain_order=True)
@@ -61,7 +61,7 @@ def choices(found: MeasuredRound) -> pl.DataFrame | None:
     The paper's four scenarios (Figs. 9 to 12): the least time at an hourly budget, and on a total
     one; the least cost, and the same at market prices. None where nodes have no price.
     """
-    if found.ceer is None or not (measured := found.ceer[0]).unseen:
+    if found.ceer is None or not (measured := found.ceer).unseen:
         return None
     prices = usd_per_hour(measured)
     if set(prices) != set(measured.operations["node_type"]):

@@ -12,8 +12,6 @@ from forecasting.evaluation import judged_forecasts, with_pending
 from forecasting.fits import Fit
 from forecasting.round_forecasts import fits_of_round
 from models.async_sgd.systems import ASYNC_SGD
-from models.ceer.fit import FittedCeer
-from models.ceer.predictor import Ceer
 from models.ceer.systems import CEER, CEER_PYTORCH
 from studies import run_tables
 from studies.curve import Curve
@@ -61,16 +59,12 @@ class MeasuredRound:
         return own + learned
 
     @cached_property
-    def ceer(self) -> tuple[CeerMeasurements, Ceer] | None:
-        """Operations and steps, and the model of them; None where no operations were profiled."""
-        if (measured := read_measurements(self.round, self.landing)) is None:
-            return None
-        for system in (CEER, CEER_PYTORCH):
-            for fit in fits_of_round(system, self.round, self.warehouse).values():
-                fitted = fit.fitted()
-                assert isinstance(fitted, FittedCeer)
-                return measured, fitted.model
-        return None
+    def ceer(self) -> CeerMeasurements | None:
+        """Operations and steps; None where no operations were profiled, or nothing is fitted."""
+        fitted = any(
+            fits_of_round(system, self.round, self.warehouse) for system in (CEER, CEER_PYTORCH)
+        )
+        return read_measurements(self.round, self.landing) if fitted else None
 
 
 @dataclass(frozen=True)

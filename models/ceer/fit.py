@@ -8,7 +8,7 @@ import polars as pl
 from models.ceer import overhead, predictor
 from models.ceer.operations import NetworkOperations, observed_operations, operations_of_graph
 from models.ceer.overhead import STEPS, Setup
-from models.ceer.predictor import Ceer
+from models.ceer.parameters import Parameters
 from models.inputs import refuse_unknown_networks
 from models.profiled_run import read_scenario
 from models.system import NotCovered, Tables, unknown_recipe
@@ -48,7 +48,7 @@ def operations_of_workload(load: TrainingWorkload) -> NetworkOperations:
 class FittedCeer:
     """A fitted model of a framework that knows how a scenario's network looks."""
 
-    model: Ceer
+    parameters: Parameters
     network: Callable[[TrainingWorkload], NetworkOperations] = field(
         default=operations_of_workload, repr=False
     )
@@ -69,19 +69,19 @@ class FittedCeer:
 
     def parameters_json(self) -> str:
         """Return the fitted parameters."""
-        return self.model.parameters.canonical_json()
+        return self.parameters.canonical_json()
 
     def _predict(self, scenario: Scenario) -> tuple[str | float | None, ...]:
         reason = explain_refusal(scenario, self.framework)
         if reason is not None:
             raise BadInput(f"ceer does not predict {scenario.label}: {reason}")
         node_type, devices, link_mbps = _setup(scenario)
-        overheads = self.model.parameters.overheads
+        overheads = self.parameters.overheads
         _check_known(
             scenario, {(setup.node_type, setup.devices, setup.link_mbps) for setup in overheads}
         )
         (row,) = (
-            self.model.predict(self.network(scenario.workload), node_type)
+            predictor.predict_steps(self.parameters, self.network(scenario.workload), node_type)
             .filter(pl.col("link_mbps").eq_missing(link_mbps), devices=devices)
             .to_dicts()
         )
@@ -157,8 +157,8 @@ def fit(framework: str, published: bool, tables: Tables) -> FittedCeer:
             f"found none among {runs.height} runs; measure some with `stepcast run`"
         )
     tables = {**tables, "run": measured, "scenario": predictable}
-    model = predictor.fit(observed_operations(tables), measured_steps(tables), published)
-    return FittedCeer(model, framework=framework)
+    parameters = predictor.fit(observed_operations(tables), measured_steps(tables), published)
+    return FittedCeer(parameters, framework=framework)
 
 
 def measured_steps(tables: Tables) -> pl.DataFrame:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from models.ceer.operations import STEP, operation_sums
-from models.ceer.regression import r_squared
 from warehouse.records import BadInput, Record
 
 # Forms of S, and which of them predicts the steps of DNNs that it has not seen.
@@ -214,7 +213,7 @@ class DeviceOverhead(Record):
     Each parameter takes per_large_parameter_s longer where a ring of the devices has messages above
     `LARGE_MESSAGE_BYTES`, 0 in the paper.
     With `alone`, S of one device, these seconds are what several devices add to it.
-    `r_squared` is that of the seconds. `error` is the root mean square error of S of DNNs that were
+    `error` is the root mean square error of S of DNNs that were
     left out, relative to their steps; None for fewer than three.
     """
 
@@ -225,7 +224,6 @@ class DeviceOverhead(Record):
     per_parameter_s: float
     per_operation_s: float = 0.0
     per_large_parameter_s: float = 0.0
-    r_squared: float | None
     dnns: int = Field(ge=1)
     error: float | None
     alone: "DeviceOverhead | None" = None
@@ -367,9 +365,6 @@ def _overhead(
         per_parameter_s=seconds.get("parameters", 0.0) + sent * seconds.get("traffic", 0.0),
         per_operation_s=seconds.get("operations", 0.0),
         per_large_parameter_s=sent * seconds.get("large", 0.0),
-        r_squared=r_squared(
-            rows["overhead_s"].to_numpy(), fitted.predict(rows), np.ones(rows.height)
-        ),
         dnns=rows["dnn"].n_unique(),
         error=error,
     )

@@ -1,7 +1,6 @@
 """Ceer: a step is the sum of its operations and S_k (Hafeez and Gandhi, section IV)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist
 from typing import Literal
@@ -124,47 +123,37 @@ def _margin_s(
     return NormalDist().inv_cdf(0.5 + _COVERAGE / 2) * sqrt(variance)
 
 
-@dataclass(frozen=True)
-class Ceer:
-    """The fitted model."""
+def predict_steps(
+    parameters: Parameters,
+    network: NetworkOperations,
+    node_type: str,
+    without: Without = frozenset(),
+) -> pl.DataFrame:
+    """Return the time of one step, for every number of devices and link for which there is S.
 
-    parameters: Parameters
+    The step of k devices processes k batches. Where an operation that may be heavy was not seen,
+    `step_s` is NULL, `unseen` names it, and low_s to high_s is what follows: it takes nothing, or
+    as long for its input as the slowest heavy operation does.
 
-    @property
-    def node_types(self) -> tuple[str, ...]:
-        """Node types for which there is S of at least one number of devices, sorted."""
-        return tuple(sorted({setup.node_type for setup in self.parameters.overheads}))
+    Args:
+        parameters: of a fit.
+        network: what is trained.
+        node_type: of its devices.
+        without: for ablations; `light` leaves out light and CPU operations, `overhead` S.
 
-    def predict(
-        self,
-        network: NetworkOperations,
-        node_type: str,
-        without: Without = frozenset(),
-    ) -> pl.DataFrame:
-        """Return the time of one step, for every number of devices and link for which there is S.
-
-        The step of k devices processes k batches. Where an operation that may be heavy was not
-        seen, `step_s` is NULL, `unseen` names it, and low_s to high_s is what follows: it takes
-        nothing, or as long for its input as the slowest heavy operation does.
-
-        Args:
-            network: what is trained.
-            node_type: of its devices.
-            without: for ablations; `light` leaves out light and CPU operations, `overhead` S.
-
-        Returns:
-            `PREDICTED`, sorted by devices and link.
-        """
-        types = operation_times(self.parameters, network, node_type)
-        rows = [
-            predict_step(network, types, setup, without)
-            for setup in self.parameters.overheads
-            if setup.node_type == node_type
-        ]
-        return pl.DataFrame(rows, schema=PREDICTED, orient="row").sort("devices", "link_mbps")
+    Returns:
+        `PREDICTED`, sorted by devices and link.
+    """
+    types = operation_times(parameters, network, node_type)
+    rows = [
+        predict_step(network, types, setup, without)
+        for setup in parameters.overheads
+        if setup.node_type == node_type
+    ]
+    return pl.DataFrame(rows, schema=PREDICTED, orient="row").sort("devices", "link_mbps")
 
 
-def fit(operations: pl.DataFrame, steps: pl.DataFrame, published: bool = False) -> Ceer:
+def fit(operations: pl.DataFrame, steps: pl.DataFrame, published: bool = False) -> Parameters:
     """Fit to profiled operations and measured steps.
 
     Args:
@@ -181,18 +170,14 @@ def fit(operations: pl.DataFrame, steps: pl.DataFrame, published: bool = False) 
     classes = classify(rows)
     check_sizes(rows, classes, "operations to fit")
     measured = overhead.overheads(steps, operations)
-    return Ceer(
-        Parameters(
-            published=published,
-            dnns=tuple(sorted(rows["dnn"].unique())),
-            classes=classes,
-            regressions=_regressions(rows, published),
-            light=median(
-                rows, [name for name in rows["type"].unique() if classes.of(name) == "light"]
-            ),
-            cpu=median(rows, classes.cpu),
-            overheads=overhead.fit(measured, published),
-        )
+    return Parameters(
+        published=published,
+        dnns=tuple(sorted(rows["dnn"].unique())),
+        classes=classes,
+        regressions=_regressions(rows, published),
+        light=median(rows, [name for name in rows["type"].unique() if classes.of(name) == "light"]),
+        cpu=median(rows, classes.cpu),
+        overheads=overhead.fit(measured, published),
     )
 
 

@@ -50,7 +50,6 @@ class Regression(Record):
     form: str
     terms: tuple[str, ...]
     coefficients_us: tuple[float, ...]
-    r_squared: float | None
     points: int = Field(ge=1)
     dnns: int = Field(ge=1)
     error: float | None
@@ -112,7 +111,6 @@ def fit(
         form=form,
         terms=terms,
         coefficients_us=tuple(coefficients.tolist()),
-        r_squared=r_squared(us, design @ coefficients, count),
         points=points.select(NAMES).unique().height,
         dnns=points["dnn"].n_unique(),
         error=_error(us, left_out_us, count, np.arange(len(us))),
@@ -178,14 +176,6 @@ def _varying(terms: Sequence[str], features: Mapping[str, Array]) -> tuple[str, 
     """Leave out terms of features that are the same throughout: nobody knows what they do."""
     kept = tuple(t for t in terms if all(n == "1" or np.ptp(features[n]) for n in t.split("*")))
     return kept or ("1",)
-
-
-def r_squared(us: Array, predicted_us: Array, count: Array) -> float | None:
-    """Return the share of the variance of times that is explained; None if they do not vary."""
-    mean = np.average(us, weights=count)
-    variation = float((count * (us - mean) ** 2).sum())
-    left = float((count * (us - predicted_us) ** 2).sum())
-    return 1 - left / variation if variation > 0 else None
 
 
 def _error(

@@ -8,7 +8,6 @@ from typing import Any
 from models.ceer import fit
 from models.ceer.fit import PROBES, FittedCeer
 from models.ceer.parameters import Parameters
-from models.ceer.predictor import Ceer
 from models.system import System, Tables
 from networks.catalogue import OWN
 from networks.extraction import step_graphs
@@ -25,7 +24,7 @@ def _requires(framework: str, scenario: Scenario) -> tuple[Requirement, ...] | R
 
 
 def _load(framework: str, parameters: str, tables: Tables) -> FittedCeer:
-    return FittedCeer(Ceer(Parameters.model_validate_json(parameters)), framework=framework)
+    return FittedCeer(Parameters.model_validate_json(parameters), framework=framework)
 
 
 def _prepare(framework: str, scenarios: Sequence[Scenario]) -> None:

@@ -196,7 +196,7 @@ class PredictDDL:
             scores=scores,
             elsewhere=None if types is None else types.quantile_error(),
             far=model.family_error(source),
-            coefficients=tuple(WorkModel.fit(source, "none").linear.coefficients.tolist()),
+            coefficients=tuple(WorkModel.fit(source, "none").coefficients.tolist()),
         )
         return cls(known, parameters)
 

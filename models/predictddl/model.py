@@ -29,59 +29,40 @@ IntervalForecaster = Callable[[Sequence[Scenario]], tuple[Floats, Floats]]
 Fitting = Callable[[TrainingSet], IntervalForecaster]
 
 
-@dataclass(frozen=True, eq=False)
-class LinearWork:
-    """Coefficients of `models.predictddl.work.terms`.
+def fit_coefficients(terms: Sequence[Floats], step_s: Floats) -> Floats:
+    """Return coefficients of `models.predictddl.work.terms`, fitted to measured steps.
 
     Nodes of several groups wait for the slowest: of a mix, the group with the most seconds counts.
+    Which that is, is found in turns with the coefficients, from the first.
+
+    Args:
+        terms: of each run, [groups, terms].
+        step_s: of each run.
+
+    Raises:
+        BadInput: fewer runs than `FEWEST_RUNS`.
     """
-
-    coefficients: Floats
-
-    @classmethod
-    def fit(cls, terms: Sequence[Floats], step_s: Floats) -> Self:
-        """Fit to measured steps.
-
-        Which group of a mix is the slowest is found in turns with the coefficients, from the first.
-
-        Args:
-            terms: of each run, [groups, terms].
-            step_s: of each run.
-
-        Raises:
-            BadInput: fewer runs than `FEWEST_RUNS`.
-        """
-        if len(terms) < FEWEST_RUNS:
-            raise BadInput(
-                f"expected {FEWEST_RUNS} measured runs or more to fit to, found {len(terms)}; list "
-                "more under train of a study, and `stepcast run`"
-            )
-        slowest = np.array([term[0] for term in terms])
-        for _ in range(5):
-            design = slowest / step_s[:, None]
-            size = np.linalg.norm(design, axis=0)
-            scale = np.where(size > 0, size, 1.0)
-            drawn = _DRAWN * np.sqrt(len(terms)) * np.eye(len(scale))
-            matrix = np.vstack([design / scale, drawn])
-            solution, _ = scipy.optimize.nnls(
-                matrix, np.concatenate([np.ones(len(terms)), np.zeros(len(scale))])
-            )
-            coefficients = solution / scale
-            chosen = np.array([term[np.argmax(term @ coefficients)] for term in terms])
-            if np.array_equal(chosen, slowest):
-                break
-            slowest = chosen
-        return cls(coefficients)
-
-    def step_s(self, terms: Floats) -> float:
-        """Return the seconds of a step, whose groups have these terms: [groups, terms]."""
-        return max(float((terms @ self.coefficients).max()), 1e-6)
-
-    def parts(self, terms: Floats) -> Floats:
-        """Return the part of each term in a step, of the slowest group: [terms] of sum 1."""
-        seconds = terms * self.coefficients
-        slowest: Floats = seconds[np.argmax(seconds.sum(axis=1))]
-        return slowest / max(float(slowest.sum()), 1e-12)
+    if len(terms) < FEWEST_RUNS:
+        raise BadInput(
+            f"expected {FEWEST_RUNS} measured runs or more to fit to, found {len(terms)}; list "
+            "more under train of a study, and `stepcast run`"
+        )
+    slowest = np.array([term[0] for term in terms])
+    for _ in range(5):
+        design = slowest / step_s[:, None]
+        size = np.linalg.norm(design, axis=0)
+        scale = np.where(size > 0, size, 1.0)
+        drawn = _DRAWN * np.sqrt(len(terms)) * np.eye(len(scale))
+        matrix = np.vstack([design / scale, drawn])
+        solution, _ = scipy.optimize.nnls(
+            matrix, np.concatenate([np.ones(len(terms)), np.zeros(len(scale))])
+        )
+        coefficients = solution / scale
+        chosen = np.array([term[np.argmax(term @ coefficients)] for term in terms])
+        if np.array_equal(chosen, slowest):
+            break
+        slowest = chosen
+    return np.asarray(coefficients)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,24 +70,25 @@ class WorkModel:
     """A linear model of work and a regressor of what it leaves, fitted to some runs."""
 
     known: TrainingSet
-    linear: LinearWork
+    coefficients: Floats
     regressor: Regressor
 
     @classmethod
     def fit(cls, known: TrainingSet, regressor: str) -> Self:
         """Fit to all runs that are known."""
         of_runs = [terms_of(run.scenario, known, known.networks) for run in known.runs]
-        linear = LinearWork.fit(of_runs, known.steps_s)
-        left = np.log(known.steps_s) - np.log([linear.step_s(run) for run in of_runs])
+        coefficients = fit_coefficients(of_runs, known.steps_s)
+        left = np.log(known.steps_s) - np.log([_step_s(run, coefficients) for run in of_runs])
         rows = rows_of([run.scenario for run in known.runs], known, known.networks)
         with one_thread():
-            return cls(known, linear, REGRESSORS[regressor](rows, left))
+            return cls(known, coefficients, REGRESSORS[regressor](rows, left))
 
     def forecast(self, scenarios: Sequence[Scenario]) -> tuple[Floats, Floats]:
         """Return the logarithm of each scenario's seconds, and its deviation."""
         graphs = self.known.graphs([key_of(scenario) for scenario in scenarios])
         linear = [
-            self.linear.step_s(terms_of(scenario, self.known, graphs)) for scenario in scenarios
+            _step_s(terms_of(scenario, self.known, graphs), self.coefficients)
+            for scenario in scenarios
         ]
         rows = rows_of(scenarios, self.known, graphs)
         with one_thread():
@@ -116,10 +98,17 @@ class WorkModel:
     def parts(self, scenarios: Sequence[Scenario]) -> Floats:
         """Return the part of each term in each step, of its slowest nodes: [scenarios, terms]."""
         graphs = self.known.graphs([key_of(scenario) for scenario in scenarios])
-        parts = [
-            self.linear.parts(terms_of(scenario, self.known, graphs)) for scenario in scenarios
-        ]
-        return np.array(parts).reshape(len(scenarios), len(self.linear.coefficients))
+        parts = []
+        for scenario in scenarios:
+            seconds = terms_of(scenario, self.known, graphs) * self.coefficients
+            slowest = seconds[np.argmax(seconds.sum(axis=1))]
+            parts.append(slowest / max(float(slowest.sum()), 1e-12))
+        return np.array(parts).reshape(len(scenarios), len(self.coefficients))
+
+
+def _step_s(terms: Floats, coefficients: Floats) -> float:
+    """Return the seconds of a step, whose groups have these terms: [groups, terms]."""
+    return max(float((terms @ coefficients).max()), 1e-6)
 
 
 def fit_with(regressor: str) -> Fitting:

@@ -71,8 +71,8 @@ class GaussianProcess:
 
     def __init__(self, rows: RunFeatures, left: Floats) -> None:
         self._rows = rows
-        self._kinds = _Scale(rows.kinds)
-        self._setups = _Scale(rows.setups)
+        self._kinds = _scale(rows.kinds)
+        self._setups = _scale(rows.setups)
         self._apart = self._distances(rows)
         optimum = scipy.optimize.minimize(
             self._unlikeliness,
@@ -97,8 +97,8 @@ class GaussianProcess:
         fitted = self._rows
         return (
             (rows.networks[:, None] == fitted.networks[None, :]).astype(np.float64),
-            self._kinds.squares(rows.kinds, fitted.kinds),
-            self._setups.squares(rows.setups, fitted.setups),
+            _squares(rows.kinds, fitted.kinds, self._kinds),
+            _squares(rows.setups, fitted.setups, self._setups),
         )
 
     def _noisy(self, theta: Floats) -> Floats:
@@ -183,15 +183,12 @@ REGRESSORS: Mapping[str, Callable[[RunFeatures, Floats], Regressor]] = {
 }
 
 
-class _Scale:
-    """Distances of features in standard deviations of what was fitted to, for each of them."""
+def _scale(features: Floats) -> Floats:
+    """Return the standard deviation of each feature, so that distances are in those, of all."""
+    spread = features.std(axis=0)
+    return np.asarray(np.where(spread > 1e-9, spread, 1.0) * np.sqrt(features.shape[1]))
 
-    def __init__(self, features: Floats) -> None:
-        spread = features.std(axis=0)
-        self._scale = np.where(spread > 1e-9, spread, 1.0) * np.sqrt(features.shape[1])
 
-    def squares(self, rows: Floats, other: Floats) -> Floats:
-        """Return squared distances, [rows, other]."""
-        apart = (rows[:, None, :] - other[None, :, :]) / self._scale
-        squares: Floats = (apart**2).sum(axis=2)
-        return squares
+def _squares(rows: Floats, other: Floats, scale: Floats) -> Floats:
+    """Return squared distances, [rows, other]."""
+    return np.asarray((((rows[:, None, :] - other[None, :, :]) / scale) ** 2).sum(axis=2))

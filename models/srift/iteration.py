@@ -157,31 +157,8 @@ class Configuration(Record):
         )
 
 
-@dataclass(frozen=True)
-class Iteration:
-    """The expected iteration of one configuration.
-
-    Attributes:
-        forward_s: forward pass of the slowest node.
-        backward_s: its backward pass, undisturbed.
-        update_s: its update.
-        exchange_s: end of the last all-reduce, after the backward pass began; with a slowdown, of
-            the backward pass too.
-    """
-
-    forward_s: float
-    backward_s: float
-    update_s: float
-    exchange_s: float
-
-    @property
-    def step_time_s(self) -> float:
-        """t_iter = t_fw + max(t_bw, t_pe), and the update."""
-        return self.forward_s + max(self.backward_s, self.exchange_s) + self.update_s
-
-
-def simulate(performance: Performance, configuration: Configuration) -> Iteration:
-    """Return the expected iteration of a configuration.
+def step_time_s(performance: Performance, configuration: Configuration) -> float:
+    """Return the seconds of an iteration: t_fw + max(t_bw, t_pe), and the update.
 
     The slowest node type's passes are stretched so that together they take what the slowest of all
     nodes is expected to take.
@@ -203,7 +180,7 @@ def simulate(performance: Performance, configuration: Configuration) -> Iteratio
     )
     node_type = configuration.groups[slowest].node_type
     ends_s = _exchange_s(performance, configuration, node_type, backward_s)
-    return Iteration(forward_s, backward_s, update_s, ends_s)
+    return forward_s + max(backward_s, ends_s) + update_s
 
 
 def _exchange_s(

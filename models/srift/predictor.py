@@ -13,7 +13,7 @@ from models.predictddl.observations import ObservedStep, observed_steps
 from models.profiled_run import PREDICTED
 from models.srift import allreduce as learned
 from models.srift.allreduce_samples import fit_alpha_beta
-from models.srift.iteration import Configuration, ConfigurationGroup, Performance, simulate
+from models.srift.iteration import Configuration, ConfigurationGroup, Performance, step_time_s
 from models.srift.parameters import (
     STREAMS,
     Parameters,
@@ -97,9 +97,7 @@ class Srift:
         model = performance.bandwidth
         assert isinstance(model, SpeedBandwidth)
         slow, value, fast = (
-            simulate(
-                replace(performance, bandwidth=replace(model, factor=by)), configuration
-            ).step_time_s
+            step_time_s(replace(performance, bandwidth=replace(model, factor=by)), configuration)
             for by in (1 / factor, 1.0, factor)
         )
         other = width * settings.model_error * value

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf, isfinite, isinf
 from typing import NamedTuple
 
@@ -241,13 +242,13 @@ class Exploration(ABC):
     def _promising(self, global_batch: int, types: int) -> Iterator[Ints]:
         """Yield rows of that many offers that computation alone does not rule out."""
         space = self.evaluator.space
-        bound = Completion.of(space, global_batch)
+        bounds = partial(completion_bounds, space, global_batch)
         each = np.arange(len(space.offer))[:, None]
-        allowed = self._affordable(each) & self._within(*bound.of_rows(space, each))
+        allowed = self._affordable(each) & self._within(*bounds(each))
         for ways in splits(space, global_batch, types, allowed):
             if self._stopped():
                 return
-            yield ways[self._affordable(ways) & self._within(*bound.of_rows(space, ways))]
+            yield ways[self._affordable(ways) & self._within(*bounds(ways))]
 
     def _simulate_all(self, rows: Ints) -> None:
         usd_per_s = self.evaluator.usd_per_s(rows)
@@ -295,31 +296,20 @@ class Exploration(ABC):
         return not self.complete
 
 
-class Completion(NamedTuple):
-    """What some options take and cost at least, whatever completes the global batch."""
+def completion_bounds(space: OfferOptions, global_batch: int, rows: Ints) -> tuple[Floats, Floats]:
+    """Return seconds and dollars of an iteration that no completion of a row undercuts.
 
-    global_batch: int
-    usd_per_sample: float
-
-    @classmethod
-    def of(cls, space: OfferOptions, global_batch: int) -> "Completion":
-        """Return the bound of a space: its least cost per sample by computation alone."""
-        per_sample = space.usd_per_s * space.slowest_s / space.samples
-        return cls(global_batch, float(per_sample.min(initial=inf)))
-
-    def of_rows(self, space: OfferOptions, rows: Ints) -> tuple[Floats, Floats]:
-        """Return seconds and dollars of an iteration that no completion of a row undercuts.
-
-        A step takes at least what each group computes. So each group costs at least its own price
-        for that long, and so do those that are still missing, for each of their samples.
-        """
-        slowest_s = space.slowest_s[rows].max(axis=1, initial=0.0) * SHORTENED
-        own_usd = space.usd_per_s[rows].sum(axis=1) * slowest_s
-        missing = self.global_batch - space.samples[rows].sum(axis=1)
-        least_usd = np.where(missing > 0, missing, 0) * (
-            self.usd_per_sample if isfinite(self.usd_per_sample) else 0.0
-        )
-        return slowest_s, own_usd + least_usd * SHORTENED
+    A step takes at least what each group computes. So each group costs at least its own price for
+    that long, and so do those that are still missing of the global batch, for each of their samples
+    at the least cost per sample by computation alone.
+    """
+    slowest_s = space.slowest_s[rows].max(axis=1, initial=0.0) * SHORTENED
+    own_usd = space.usd_per_s[rows].sum(axis=1) * slowest_s
+    missing = np.maximum(global_batch - space.samples[rows].sum(axis=1), 0)
+    usd_per_sample = (space.usd_per_s * space.slowest_s / space.samples).min(initial=inf)
+    if isinf(usd_per_sample):
+        return slowest_s, own_usd
+    return slowest_s, own_usd + missing * usd_per_sample * SHORTENED
 
 
 def divide_amount(amount: float, usd_per_s: Floats) -> Floats:

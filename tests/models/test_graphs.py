@@ -27,7 +27,7 @@ def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("killed")
 def test_ceer_refuses_a_network_whose_graph_cannot_be_extracted() -> None:
-    fit = FittedCeer(model().model)
+    fit = FittedCeer(model().parameters)
     scenario = _at_41_pixels(ceer.scenario("squeezenet", "slow", 2))
     with pytest.raises(NotCovered, match=f"^the graph of squeezenet {SHORT_OF_MEMORY}"):
         fit.predict([scenario])
@@ -35,7 +35,7 @@ def test_ceer_refuses_a_network_whose_graph_cannot_be_extracted() -> None:
 
 def test_ceer_refuses_a_network_that_has_no_graph() -> None:
     with pytest.raises(NotCovered, match="unknown DNN 'g'"):
-        FittedCeer(model().model).predict([ceer.scenario("g", "slow", 2)])
+        FittedCeer(model().parameters).predict([ceer.scenario("g", "slow", 2)])
 
 
 @pytest.mark.usefixtures("killed")

@@ -23,6 +23,7 @@ from models.predictddl import systems as predictddl
 from models.srift import predictor as srift_predictor
 from models.srift import system as srift_system
 from models.srift.boosting import Grid
+from models.srift.parameters import PAPER as SRIFT_AS_PUBLISHED
 from models.system import FittedSystem, System
 from models.systems import SYSTEMS
 from profilers.probes import PROBES
@@ -91,7 +92,7 @@ def made_up_graphs() -> Iterator[None]:
         few_settings = {**as_published.GRIDS, "svr": svr, "mlp": {"neurons": (2,)}}
         patch.setattr(as_published, "GRIDS", few_settings)
         patch.setattr(srift_predictor, "Settings", partial(srift_predictor.Settings, grid=grid))
-        patch.setattr(srift_system, "PAPER", srift_system.PAPER.model_copy(update={"grid": grid}))
+        patch.setattr(srift_system, "PAPER", SRIFT_AS_PUBLISHED.model_copy(update={"grid": grid}))
         few = partial(async_sgd_predictor.Settings, simulated_operations=100_000)
         for module in (async_sgd_predictor, async_sgd_paper):
             patch.setattr(module, "Settings", few)

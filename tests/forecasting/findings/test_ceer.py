@@ -10,7 +10,6 @@ import pytest
 from forecasting.ceer_study import CeerMeasurements
 from forecasting.findings import ceer
 from forecasting.findings.figure import MeasuredRound
-from models.ceer import predictor
 from tests.models.ceer.frames import observed, steps
 from tests.models.ceer.test_predictor import measured, rows
 
@@ -26,10 +25,8 @@ def lawful() -> CeerMeasurements:
 
 
 def found(of: CeerMeasurements) -> MeasuredRound:
-    """Return a round that measured these, and a model fitted to what predictors saw."""
-    operations, steps_ = of.fitted
-    model = predictor.fit(operations=operations, steps=steps_)
-    return cast("MeasuredRound", SimpleNamespace(ceer=(of, model)))
+    """Return a round that measured these."""
+    return cast("MeasuredRound", SimpleNamespace(ceer=of))
 
 
 def known(rows: pl.DataFrame | None) -> pl.DataFrame:
@@ -80,5 +77,5 @@ def test_choices_are_judged_by_what_was_measured(lawful: CeerMeasurements) -> No
     unpriced = replace(
         lawful, operations=lawful.operations.with_columns(node_type=pl.lit("p3.2xlarge"))
     )
-    of = cast("MeasuredRound", SimpleNamespace(ceer=(unpriced, None)))
+    of = cast("MeasuredRound", SimpleNamespace(ceer=unpriced))
     assert ceer.choices(of) is None

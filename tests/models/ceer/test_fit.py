@@ -23,7 +23,7 @@ from warehouse.records import BadInput, Scenario, TrainingWorkload
 def model(tables: dict[str, pl.DataFrame] | None = None) -> FittedCeer:
     """Fit to the made-up study; networks are made up too."""
     fit = ceer_fit.fit("tensorflow", False, tables or study.tables())
-    return FittedCeer(fit.model, study.network)
+    return FittedCeer(fit.parameters, study.network)
 
 
 @pytest.mark.parametrize("node_type", list(study.SLOWNESS))
@@ -75,7 +75,7 @@ def test_operations_that_no_profile_had_are_named() -> None:
     def unknown(load: TrainingWorkload) -> NetworkOperations:
         return network_of(operation("", "Erf", 0, inputs=((900 * MB,),)))
 
-    fit = FittedCeer(model().model, unknown)
+    fit = FittedCeer(model().parameters, unknown)
     (row,) = fit.predict([study.scenario("g", "slow", 2)]).to_dicts()
     assert row["value"] is None
     assert 0 < row["low"] < row["high"]
@@ -120,7 +120,7 @@ def test_a_model_of_a_user_is_forecast_where_its_step_was_traced(
     assert explain_refusal(own) is None
     larger = load.model_copy(update={"batch_size": 2 * size})
     assert "it fails" in str(explain_refusal(own.model_copy(update={"workload": larger})))
-    (row,) = FittedCeer(model().model).predict([own]).to_dicts()
+    (row,) = FittedCeer(model().parameters).predict([own]).to_dicts()
     assert row["value"] == pytest.approx(study.step_s("g", "slow", 2), rel=1e-6)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from models.ceer.operation_times import add_operation_types
 from models.ceer.operations import COLUMNS, NetworkOperations
-from models.ceer.predictor import fit
+from models.ceer.predictor import fit, predict_steps
 from tests.models.ceer.frames import observed, operation, step, steps
 
 IMAGE = [8, 32, 16, 16]
@@ -47,7 +47,7 @@ def test_each_kind_takes_a_time_of_its_own() -> None:
     measured = steps(*(step(dnn, 1.0, 10**6) for dnn in "abc"))
     new = NetworkOperations("d", 8, 10**6, observed(rows[-1] | {"dnn": "d"}).select(COLUMNS))
     own, paper = (
-        fit(observed(*rows), measured, published).predict(new, "slow")["heavy_s"]
+        predict_steps(fit(observed(*rows), measured, published), new, "slow")["heavy_s"]
         for published in (False, True)
     )
     assert own.to_list() == pytest.approx([0.03], rel=0.05)

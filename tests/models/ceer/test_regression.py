@@ -39,7 +39,6 @@ def test_a_line_is_found(published: bool) -> None:
     assert line.form == "linear"
     assert line.terms == ("1", "input")
     assert line.coefficients_us == pytest.approx((10, 5))
-    assert line.r_squared == pytest.approx(1)
     assert line.error == pytest.approx(0, abs=1e-9)
     assert line.sum_error == pytest.approx(0, abs=1e-9)
     assert (line.points, line.dnns) == (8, 4)

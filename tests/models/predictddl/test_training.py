@@ -35,8 +35,9 @@ def test_a_random_network_runs_with_predicted_weights(seed: int, side: int, clas
 
 @pytest.fixture(autouse=True)
 def one_network_an_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Train on one network at a time: four take four times as long, and tell no more."""
+    """Train on one network and few images at a time: more take longer, and tell no more."""
     monkeypatch.setattr(training, "META_BATCH", 1)
+    monkeypatch.setattr(training, "IMAGES", 16)
 
 
 def few(name: str = "few") -> ImageDataset:

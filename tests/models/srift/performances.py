@@ -14,7 +14,7 @@ from models.srift.iteration import (
     ConfigurationGroup,
     NodeProfile,
     Performance,
-    simulate,
+    step_time_s,
 )
 from models.srift.latency import Latency, PiecewiseLinear
 from models.srift.optimizer import ConfigurationForecast
@@ -131,7 +131,7 @@ def every_forecast(
     prices = {(offer.node_type, offer.market): offer.usd_per_hour for offer in offered}
     forecasts = []
     for configuration in every_configuration(performance, offered, job.global_batch, max_types):
-        step_s = simulate(performance, configuration).step_time_s
+        step_s = step_time_s(performance, configuration)
         time_s = step_s * job.iterations
         usd = sum(each.count * prices[each.node_type, each.market] for each in configuration.groups)
         forecasts.append(
@@ -143,11 +143,6 @@ def every_forecast(
             )
         )
     return forecasts
-
-
-def step_time_s(performance: Performance, *groups: ConfigurationGroup) -> float:
-    """Return the expected step time of a configuration."""
-    return simulate(performance, Configuration(groups=groups)).step_time_s
 
 
 def rated(**rated_Bps: float) -> AlphaBeta:

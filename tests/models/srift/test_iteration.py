@@ -13,15 +13,19 @@ from models.srift.iteration import (
     ConfigurationGroup,
     Performance,
     expected_maximum,
-    simulate,
+    step_time_s,
 )
-from tests.models.srift.performances import node, performances, rated, step_time_s
+from tests.models.srift.performances import node, performances, rated
 
 RATES = rated(a=100.0, b=50.0)
 
 
 def group(node_type: str, count: int, batch_size: int) -> ConfigurationGroup:
     return ConfigurationGroup(node_type=node_type, count=count, batch_size=batch_size)
+
+
+def step_s(performance: Performance, *groups: ConfigurationGroup) -> float:
+    return step_time_s(performance, Configuration(groups=groups))
 
 
 NETWORK = Performance(
@@ -36,7 +40,7 @@ NETWORK = Performance(
 
 
 def test_one_device_exchanges_nothing() -> None:
-    assert step_time_s(NETWORK, group("a", 1, 4)) == 4 + 8
+    assert step_s(NETWORK, group("a", 1, 4)) == 4 + 8
 
 
 def test_exchange_follows_the_backward_pass() -> None:
@@ -49,10 +53,7 @@ def test_exchange_follows_the_backward_pass() -> None:
         NETWORK,
         nodes={"a": node(1.0, 2.0, ready=(1.0, 0.5), link_Bps=100.0)},
     )
-    iteration = simulate(capped, Configuration(groups=(group("a", 2, 1),)))
-    assert (iteration.forward_s, iteration.backward_s) == (1.0, 2.0)
-    assert iteration.exchange_s == pytest.approx(9.0)
-    assert iteration.step_time_s == pytest.approx(10.0)
+    assert step_s(capped, group("a", 2, 1)) == pytest.approx(1 + 9)
 
 
 def test_the_slowest_type_computes_and_the_slowest_link_carries() -> None:
@@ -60,9 +61,7 @@ def test_the_slowest_type_computes_and_the_slowest_link_carries() -> None:
 
     200 bytes from 0.75 s take 4 s, 600 from 3 s 12 s, on links that could carry both.
     """
-    iteration = simulate(NETWORK, Configuration(groups=(group("a", 1, 1), group("b", 1, 1))))
-    assert iteration.exchange_s == pytest.approx(15.0)
-    assert iteration.step_time_s == pytest.approx(1 + 15 + 0.5)
+    assert step_s(NETWORK, group("a", 1, 1), group("b", 1, 1)) == pytest.approx(1 + 15 + 0.5)
 
 
 def test_stragglers_stretch_both_passes() -> None:
@@ -70,10 +69,7 @@ def test_stragglers_stretch_both_passes() -> None:
     slow = replace(
         NETWORK, layer_bytes=(0, 0), nodes={"a": node(1.0, 2.0, ready=(1.0, 0.5), scale=0.1)}
     )
-    iteration = simulate(slow, Configuration(groups=(group("a", 2, 1),)))
-    stretch = 1 + 0.1 * 0.5641895835
-    assert iteration.forward_s == pytest.approx(stretch)
-    assert iteration.backward_s == pytest.approx(2 * stretch)
+    assert step_s(slow, group("a", 2, 1)) == pytest.approx((1 + 2) * (1 + 0.1 * 0.5641895835))
 
 
 @given(performances())
@@ -81,10 +77,9 @@ def test_it_never_ends_before_its_passes(performance: Performance) -> None:
     name = next(iter(performance.nodes))
     devices = performance.nodes[name].devices
     for count in (1, 2, 5):
-        iteration = simulate(performance, Configuration(groups=(group(name, count, devices),)))
         latency = performance.nodes[name].latency
         alone = float(latency.forward(1) + latency.backward(1)) + latency.update_s
-        assert iteration.step_time_s >= alone * (1 - 1e-9)
+        assert step_s(performance, group(name, count, devices)) >= alone * (1 - 1e-9)
 
 
 def expected(*groups: tuple[float, float, int]) -> float:

@@ -11,7 +11,7 @@ from models.choice.limits import FORGIVEN, Job
 from models.choice.offers import Offer
 from models.srift.iteration import Performance
 from models.srift.optimizer import ConfigurationForecast, optimize, pareto_front
-from models.srift.search import Completion, Evaluator
+from models.srift.search import Evaluator, completion_bounds
 from models.srift.space import list_offer_options, splits
 from tests.models.srift.performances import every_forecast, node, offers, performances, rated
 from warehouse.records import BadInput
@@ -100,7 +100,6 @@ def test_bounds_are_admissible(data: st.DataObject, performance: Performance, ba
     offered = data.draw(offers(performance))
     space = list_offer_options(performance, offered, batch)
     evaluator = Evaluator(performance, space)
-    bound = Completion.of(space, batch)
     for types in range(1, len(offered) + 1):
         for rows in splits(space, batch, types, np.ones(len(space.offer), dtype=bool)):
             if not len(rows):
@@ -110,7 +109,7 @@ def test_bounds_are_admissible(data: st.DataObject, performance: Performance, ba
             slack = 1 + 1e-9
             assert (evaluator.lower_bound_s(rows) <= step_s * slack).all()
             for part in range(1, types + 1):
-                bound_s, bound_usd = bound.of_rows(space, rows[:, :part])
+                bound_s, bound_usd = completion_bounds(space, batch, rows[:, :part])
                 assert (bound_s <= step_s * slack).all()
                 assert (bound_usd <= usd * slack).all()
 

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from models.srift.allreduce_samples import AlphaBeta, Line
-from models.srift.iteration import Configuration, ConfigurationGroup, Performance, simulate
+from models.srift.iteration import Configuration, ConfigurationGroup, Performance, step_time_s
 from models.srift.profiles import NetworkTables, link_Bps, profile
 
 BANDWIDTH = AlphaBeta(lines={"a": Line(hop_s=0.0, link_Bps=100.0)})
@@ -51,7 +51,7 @@ def test_what_was_fitted_can_be_simulated() -> None:
     configuration = Configuration(
         groups=(ConfigurationGroup(node_type="a", count=2, batch_size=1),)
     )
-    assert simulate(performance, configuration).step_time_s == pytest.approx(1 + 9)
+    assert step_time_s(performance, configuration) == pytest.approx(1 + 9)
     assert network.nodes["a"].max_batch == 8
 
 
