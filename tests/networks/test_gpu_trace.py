@@ -12,6 +12,7 @@ from models.gpu_step.operators import Work, work_of
 from networks.catalogue import register_own_network
 from networks.gpu_steps import GpuStep, StepKey, gpu_steps, register_own_steps
 from networks.gpu_trace import Precision, trace_step
+from tests.networks.test_primitive_graph import Forward
 
 
 @pytest.fixture(autouse=True)
@@ -82,15 +83,8 @@ def test_each_tensor_of_a_call_has_a_storage_and_forward_ends_before_backward() 
 
 
 def test_a_parameter_that_gets_no_gradient_is_not_trained() -> None:
-    class Half(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.used, self.unused = torch.nn.Linear(8, 8), torch.nn.Linear(8, 32)
-
-        def forward(self, given: torch.Tensor) -> torch.Tensor:
-            return torch.as_tensor(self.used(given))
-
-    step = _step_of(Half(), torch.zeros(4, 8))
+    parts = {"used": torch.nn.Linear(8, 8), "unused": torch.nn.Linear(8, 32)}
+    step = _step_of(Forward(lambda own, given: own.used(given), **parts), torch.zeros(4, 8))
     assert [sum(each.numbers for each in held) for held in (step.parameters, step.frozen)] == [
         *(8 * 8 + 8, 8 * 32 + 32)
     ]
@@ -148,22 +142,19 @@ def test_a_model_in_half_precision_trains_without_autocast(asked: Precision) -> 
     assert {tensor.dtype for tensor in gradients} <= {"bfloat16"}
 
 
-class _Adapted(torch.nn.Module):
-    """A frozen layer beside an adapter of low rank, as `peft` puts it there."""
-
-    def __init__(self, rank: int) -> None:
-        super().__init__()
-        self.base = torch.nn.Linear(64, 64, bias=False).requires_grad_(False)
-        self.down = torch.nn.Linear(64, rank, bias=False)
-        self.up = torch.nn.Linear(rank, 64, bias=False)
-
-    def forward(self, given: torch.Tensor) -> torch.Tensor:
-        return torch.as_tensor(self.base(given) + self.up(self.down(given)) * 2.0)
+def _adapted(rank: int) -> torch.nn.Module:
+    """Return a frozen layer beside an adapter of low rank, as `peft` puts it there."""
+    return Forward(
+        lambda own, given: own.base(given) + own.up(own.down(given)) * 2.0,
+        base=torch.nn.Linear(64, 64, bias=False).requires_grad_(False),
+        down=torch.nn.Linear(64, rank, bias=False),
+        up=torch.nn.Linear(rank, 64, bias=False),
+    )
 
 
 def test_frozen_layers_go_backward_only_where_a_gradient_is_wanted() -> None:
     rows, rank = 32, 4
-    module = torch.nn.Sequential(_Adapted(rank), _Adapted(rank))
+    module = torch.nn.Sequential(_adapted(rank), _adapted(rank))
     trace = _step_of(module, torch.zeros(rows, 64))
     whole, low = 2 * rows * 64 * 64, 2 * rows * 64 * rank
     # Frozen: forward of both, and the gradient of what the second is given. Adapters: forward,
@@ -250,30 +241,24 @@ def test_gradients_and_copies_in_half_precision_are_no_activations(precision: Pr
 
 
 def test_units_are_the_layers_of_lists_and_what_is_in_none_comes_first() -> None:
-    class Stacked(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.first = torch.nn.Linear(4, 4)
-            self.layers = torch.nn.ModuleList(_Block() for _ in range(2))
-            self.stages = torch.nn.Sequential(
-                torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU()), torch.nn.Linear(8, 4)
-            )
-
-        def forward(self, given: torch.Tensor) -> torch.Tensor:
-            return torch.as_tensor(self.stages(self.first(given)))
-
-    step = _step_of(Stacked(), torch.randn(2, 4))
+    stage = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU())
+    stacked = Forward(
+        lambda own, given: own.stages(own.first(given)),
+        first=torch.nn.Linear(4, 4),
+        layers=torch.nn.ModuleList(_Block() for _ in range(2)),
+        stages=torch.nn.Sequential(stage, torch.nn.Linear(8, 4)),
+    )
+    step = _step_of(stacked, torch.randn(2, 4))
     block = 2 * 64 + 64 * 256 + 256 + 256 * 64 + 64
     assert step.units == (4 * 4 + 4, block, block, 4 * 8 + 8, 8 * 4 + 4)
 
 
 def test_a_value_that_is_asked_for_is_noted() -> None:
-    class Asking(torch.nn.Linear):
-        def forward(self, given: torch.Tensor) -> torch.Tensor:
-            output: torch.Tensor = super().forward(given)
-            return output * 2 if output.sum().item() > 0 else output
-
-    trace = _step_of(Asking(4, 4), torch.randn(2, 4))
+    asking = Forward(
+        lambda own, given: own.into(given * (2 if given.sum().item() > 0 else 1)),
+        into=torch.nn.Linear(4, 4),
+    )
+    trace = _step_of(asking, torch.randn(2, 4))
     names = [trace.operators[place].name for place in trace.order]
     assert names.count("_local_scalar_dense") == 1
 
@@ -309,16 +294,6 @@ def test_a_users_model_has_the_steps_that_were_traced() -> None:
         gpu_steps([key._replace(batch_size=8)])
 
 
-class _Recurrent(torch.nn.Module):
-    def __init__(self, kind: Any, **options: Any) -> None:
-        super().__init__()
-        self.layers = kind(32, 64, num_layers=2, batch_first=True, **options)
-
-    def forward(self, given: torch.Tensor) -> torch.Tensor:
-        results, _ = self.layers(given)
-        return torch.as_tensor(results[:, -1])
-
-
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize(
     ("kind", "options"),
@@ -334,9 +309,10 @@ def test_recurrent_layers_are_an_operator_each_way_however_long_their_sequences(
 ) -> None:
     """All steps together have the products of all matrices: one forward, two backward."""
     batch, steps = 4, 2000
-    module, given = _Recurrent(kind, **options), torch.randn(batch, steps, 32)
-    trace = _step_of(module, given, precision=precision, most=200)
-    matrices = sum(weight.numel() for weight in module.layers.parameters() if weight.ndim == 2)
+    layers = kind(32, 64, num_layers=2, batch_first=True, **options)
+    module = Forward(lambda own, given: own.layers(given)[0][:, -1], layers=layers)
+    trace = _step_of(module, torch.randn(batch, steps, 32), precision=precision, most=200)
+    matrices = sum(weight.numel() for weight in layers.parameters() if weight.ndim == 2)
     forward, backward = (call for call in _calls(trace) if "rnn" in call.name)
     assert (forward.name, backward.name) == ("_cudnn_rnn", "_cudnn_rnn_backward")
     assert forward.dtype == backward.dtype == precision
@@ -350,18 +326,13 @@ def test_recurrent_layers_are_an_operator_each_way_however_long_their_sequences(
 
 
 def test_packed_sequences_are_refused() -> None:
-    class Packed(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layers = torch.nn.LSTM(8, 16)
-
-        def forward(self, given: torch.Tensor) -> torch.Tensor:
-            sizes = torch.full((given.shape[0],), given.shape[1])
-            packed = torch.nn.utils.rnn.PackedSequence(given.flatten(0, 1), sizes)
-            return torch.as_tensor(self.layers(packed)[1][0][-1])
+    def packed(own: Any, given: torch.Tensor) -> torch.Tensor:
+        sizes = torch.full((given.shape[0],), given.shape[1])
+        sequence = torch.nn.utils.rnn.PackedSequence(given.flatten(0, 1), sizes)
+        return torch.as_tensor(own.layers(sequence)[1][0][-1])
 
     with pytest.raises(ValueError, match="packs sequences, of lengths that"):
-        _step_of(Packed(), torch.randn(50, 4, 8))
+        _step_of(Forward(packed, layers=torch.nn.LSTM(8, 16)), torch.randn(50, 4, 8))
 
 
 @torch.library.custom_op("steps::two_products", mutates_args=())
@@ -501,14 +472,10 @@ def test_models_of_transformers_are_causal_without_a_mask_though_it_is_given_one
     config = library.GPT2Config(n_layer=2, n_embd=64, n_head=2, vocab_size=100, use_cache=False)
     seen = torch.ones(2, 256, dtype=torch.int64)
 
-    class Masked(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = library.GPT2LMHeadModel(config)
-
-        def forward(self, words: torch.Tensor) -> torch.Tensor:
-            return torch.as_tensor(self.model(words, attention_mask=seen).logits[:, -1])
-
-    step = _step_of(Masked(), torch.zeros(2, 256, dtype=torch.int64))
+    masked = Forward(
+        lambda own, words: own.model(words, attention_mask=seen).logits[:, -1],
+        model=library.GPT2LMHeadModel(config),
+    )
+    step = _step_of(masked, torch.zeros(2, 256, dtype=torch.int64))
     attention = [work for work in _calls(step) if work.kind == "attention"]
     assert [work.flops for work in attention] == [2 * 2 * 2 * 64 * 256 * 257 / 2] * 2

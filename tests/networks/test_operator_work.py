@@ -19,6 +19,7 @@ from networks.gpu_trace import trace_step
 from networks.pytorch_graph import step_operators
 from networks.traced import TracedForward, fields_of
 from tests.exhaustive import exhaustive
+from tests.networks.test_primitive_graph import Forward as OfParts
 
 BATCH, STEPS, FEATURES, HIDDEN = 2, 7, 24, 32
 Made = Callable[[], nn.Module]
@@ -90,16 +91,14 @@ def test_a_recurrent_layer_is_one_node_with_the_products_of_all_steps(
 
 
 def test_what_follows_a_recurrent_layer_reads_its_results_and_states() -> None:
-    class Both(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.cells, self.head = nn.LSTM(4, 6), nn.Linear(6, 3, bias=False)
+    def both(own: Any, given: Tensor) -> Tensor:
+        results, (state, _) = own.cells(given)
+        return torch.as_tensor(own.head(results) + state.sum())
 
-        def forward(self, given: Tensor) -> Tensor:
-            results, (state, _) = self.cells(given)
-            return self.head(results) + state.sum()
+    def made() -> nn.Module:
+        return OfParts(both, cells=nn.LSTM(4, 6), head=nn.Linear(6, 3, bias=False))
 
-    model = traced(Both, 5, 4)
+    model = traced(made, 5, 4)
     assert [node["type"] for node in model.graph["nodes"]] == ["input", "linear", "linear", "sum"]
     assert model.graph["edges"] == [(0, 1), (1, 2), (1, 3), (2, 3)]
 
@@ -114,21 +113,16 @@ def test_the_function_of_recurrent_layers_is_as_before_once_it_is_traced() -> No
 def test_a_training_step_of_recurrent_layers_has_three_times_their_products(
     kind: Any,
 ) -> None:
-    class Read(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.into = nn.Linear(8, 8, bias=False)
-            self.cells = kind(8, 16, batch_first=True)
-
-        def forward(self, given: Tensor) -> Tensor:
-            results: Tensor = self.cells(self.into(given))[0]
-            return results[:, -1]
-
+    reads = OfParts(
+        lambda own, given: own.cells(own.into(given))[0][:, -1],
+        into=nn.Linear(8, 8, bias=False),
+        cells=kind(8, 16, batch_first=True),
+    )
     # 2 to the results, 2 to the gradients of matrices; the batch itself needs none.
     into = BATCH * 5 * (2 + 2) * 8 * 8
     gates = 4 if kind is nn.LSTM else 3
     cells = BATCH * 5 * 2 * gates * 16 * (8 + 16)
-    operators = step_operators(Read(), torch.rand(BATCH, 5, 8), torch.tensor([0, 1]))
+    operators = step_operators(reads, torch.rand(BATCH, 5, 8), torch.tensor([0, 1]))
     counted = sum(operator.flops or 0.0 for operator in operators)
     # Unrolled, the gradient of the first state is not computed.
     assert 0.95 * (into + 3 * cells) <= counted <= into + 3 * cells

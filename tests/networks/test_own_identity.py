@@ -11,21 +11,18 @@ from torch.nn.functional import dropout, scaled_dot_product_attention, softmax
 
 from networks import own_program
 from networks.own_model import OwnModel, model_of
+from tests.networks.test_primitive_graph import Forward
 
 Made = tuple[nn.Module, Any]
 
 
-class Net(nn.Module):
-    """An embedding, a block that a function calls, and logits."""
-
-    def __init__(self, block: Callable[[Tensor], Tensor] = lambda x: x) -> None:
-        super().__init__()
-        self.words, self.head, self._block = nn.Embedding(50, 8), nn.Linear(8, 4), block
-
-    def forward(self, words: Tensor) -> Tensor:
-        """Return logits."""
-        logits: Tensor = self.head(self._block(self.words(words)).mean(1))
-        return logits
+def embedded(block: Callable[[Tensor], Tensor]) -> nn.Module:
+    """Return an embedding, a block that a function calls, and logits."""
+    return Forward(
+        lambda own, words: own.head(block(own.words(words)).mean(1)),
+        words=nn.Embedding(50, 8),
+        head=nn.Linear(8, 4),
+    )
 
 
 def traced(
@@ -37,7 +34,7 @@ def traced(
 
 
 def net(block: Callable[[Tensor], Tensor] = lambda x: x) -> Callable[[int], Made]:
-    return lambda size: (Net(block), torch.zeros(size, 6, dtype=torch.long))
+    return lambda size: (embedded(block), torch.zeros(size, 6, dtype=torch.long))
 
 
 def eager(x: Tensor) -> Tensor:
@@ -74,7 +71,7 @@ def custom(name: str) -> Callable[[Tensor], Tensor]:
 
 
 def evaluated(size: int) -> Made:
-    model = Net(lambda x: dropout(x, 0.1, training=False))
+    model = embedded(lambda x: dropout(x, 0.1, training=False))
     return model, torch.zeros(size, 6, dtype=torch.long)
 
 
@@ -129,30 +126,9 @@ def test_sparse_gradients_are_refused_by_name(embedding: Any) -> None:
         traced(make)
 
 
-class Edges(nn.Module):
-    """Adds up what edges bring."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.into = nn.Linear(8, 4)
-
-    def forward(self, nodes: Tensor, edges: Tensor) -> Tensor:
-        """Return a row for each node."""
-        sent: Tensor = self.into(nodes)[edges[0]]
-        return torch.zeros(len(nodes), 4).index_add(0, edges[1], sent)
-
-
-class Last(nn.Module):
-    """The last step of sequences, whose batch is the second dimension."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = nn.LSTM(8, 4)
-
-    def forward(self, given: Tensor) -> Tensor:
-        """Return a row for each sequence."""
-        last: Tensor = self.layers(given)[0][-1]
-        return last
+def add_up(own: Any, nodes: Tensor, edges: Tensor) -> Tensor:
+    """Return what edges bring to each node."""
+    return torch.zeros(len(nodes), 4).index_add(0, edges[1], own.into(nodes)[edges[0]])
 
 
 class Bag(nn.EmbeddingBag):
@@ -167,13 +143,20 @@ class Bag(nn.EmbeddingBag):
     ("make", "sample", "not_batched", "given"),
     [
         (
-            lambda size: (Edges(), (torch.zeros(size, 8), torch.zeros(2, 10 * size).long())),
+            lambda size: (
+                Forward(add_up, into=nn.Linear(8, 4)),
+                (torch.zeros(size, 8), torch.zeros(2, 10 * size).long()),
+            ),
             (8,),
             ("input 2 [2, 40]",),
             (2, 40),
         ),
         (
-            lambda size: (Last(), torch.zeros(70, size, 8)),
+            # The last step of sequences, whose batch is the second dimension.
+            lambda size: (
+                Forward(lambda own, given: own.layers(given)[0][-1], layers=nn.LSTM(8, 4)),
+                torch.zeros(70, size, 8),
+            ),
             (70, 8),
             ("input 1 [70, 4, 8]",),
             (70, 4, 8),

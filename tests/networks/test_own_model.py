@@ -30,6 +30,7 @@ from networks.own_torch import (
 )
 from networks.own_training import own_network
 from tests.networks.test_own_identity import traced
+from tests.networks.test_primitive_graph import Forward
 from tests.pipelines.service.made_up import at_hand
 from tests.warehouse.test_child_process import ends
 from warehouse.durable_files import sweep_home
@@ -310,21 +311,14 @@ def test_functions_and_packages_that_are_not_there(module: Callable[[str], str])
     assert "failed: SyntaxError: invalid syntax" in refusal(f"{broken}:build")
 
 
-class Asks(nn.Module):
-    """Decides by a value."""
-
-    def forward(self, numbers: torch.Tensor) -> torch.Tensor:
-        """Return the numbers, or their opposites."""
-        return numbers if numbers.sum().item() > 0 else -numbers
-
-
 def test_a_module_that_decides_by_values_is_refused_with_the_operator_that_asked() -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     from networks.traced import CannotTrace, fields_of
 
+    asks = Forward(lambda own, numbers: numbers if numbers.sum().item() > 0 else -numbers)
     with FakeTensorMode(), pytest.raises(CannotTrace) as refused:
-        fields_of(Asks(), (torch.zeros(2, 5),), "mine", 0, 2)
+        fields_of(asks, (torch.zeros(2, 5),), "mine", 0, 2)
     reason = "its forward pass asks for values of its tensors (aten::_local_scalar_dense"
     assert reason in str(refused.value)
 

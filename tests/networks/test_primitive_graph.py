@@ -20,7 +20,7 @@ BATCH = 2
 
 
 class Forward(nn.Module):
-    """Modules by name, and a function of them and the images."""
+    """Modules by name, and a function of them and what they are given."""
 
     def __init__(self, forward: Callable[..., Tensor], **parts: nn.Module) -> None:
         super().__init__()
@@ -28,9 +28,9 @@ class Forward(nn.Module):
         for name, part in parts.items():
             self.add_module(name, part)
 
-    def forward(self, images: Tensor) -> Tensor:
+    def forward(self, *given: Tensor) -> Tensor:
         """Return what the function makes of them."""
-        return self._function(self, images)
+        return self._function(self, *given)
 
 
 def traced(made: Callable[[], nn.Module], *shape: int) -> PrimitiveGraph:

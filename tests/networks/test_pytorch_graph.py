@@ -5,26 +5,23 @@ import time
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 import networks
 from networks.operation_graph import GraphOperation
 from networks.pytorch_graph import operators_of, pytorch_graph, step_operators
 from tests.exhaustive import exhaustive
+from tests.networks.test_primitive_graph import Forward
 
 
-class Tiny(nn.Module):
-    """A convolution of 3 to 4 channels by 3 × 3 in steps of 2, a ReLU, a mean, two logits."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.convolution = nn.Conv2d(3, 4, 3, stride=2, padding=1, bias=False)
-        self.dense = nn.Linear(4, 2)
-
-    def forward(self, images: Tensor) -> Tensor:
-        logits: Tensor = self.dense(self.convolution(images).relu().mean((2, 3)))
-        return logits
+def tiny() -> nn.Module:
+    """Return a 3 × 3 convolution of 3 to 4 channels in steps of 2, a ReLU, a mean, two logits."""
+    return Forward(
+        lambda own, images: own.dense(own.convolution(images).relu().mean((2, 3))),
+        convolution=nn.Conv2d(3, 4, 3, stride=2, padding=1, bias=False),
+        dense=nn.Linear(4, 2),
+    )
 
 
 def operators(module: nn.Module, side: int = 8) -> tuple[GraphOperation, ...]:
@@ -37,7 +34,7 @@ def of_type(operations: tuple[GraphOperation, ...], operation_type: str) -> list
 
 
 def test_a_convolution_and_its_gradient() -> None:
-    operations = operators(Tiny())
+    operations = operators(tiny())
     (forward,) = of_type(operations, "aten::convolution")
     assert json.loads(forward.inputs)[:2] == [[2, 3, 8, 8], [4, 3, 3, 3]]
     assert json.loads(forward.outputs) == [[2, 4, 4, 4]]
@@ -64,7 +61,7 @@ def test_each_group_of_a_convolution_meets_its_own_channels() -> None:
 
 
 def test_dense_layers_and_the_update_of_every_parameter() -> None:
-    operations = operators(Tiny())
+    operations = operators(tiny())
     (dense,) = of_type(operations, "aten::addmm")
     assert json.loads(dense.inputs)[:3] == [[2], [2, 4], [4, 2]]
     assert dense.flops == 2 * 2 * 4 * 2
@@ -99,7 +96,7 @@ def test_work_agrees_with_pytorch_s_own_count(dnn: str) -> None:
 
 
 def test_operators_that_run_are_timed_each_by_itself() -> None:
-    images, module = torch.rand(2, 3, 8, 8), Tiny()
+    images, module = torch.rand(2, 3, 8, 8), tiny()
 
     def step() -> None:
         nn.functional.cross_entropy(module(images), torch.tensor([0, 1])).backward()

@@ -10,6 +10,7 @@ from tests.made_run import raw_table
 
 RUN_ID = "profile-1"
 EPOCH_US = 1_700_000_000_000_000
+_TIMING = "run_id step operation start_us duration_us"
 UNTRACED_US = 1_000_000
 """An untraced step so long that tracing seems to add nothing to the small steps here."""
 
@@ -35,11 +36,7 @@ class Tables:
 
     def with_timing(self, step: int, operation: int, start_us: int, duration_us: int) -> "Tables":
         """Return these tables with another record."""
-        row = pl.DataFrame(
-            [(RUN_ID, step, operation, start_us, duration_us)],
-            schema=self.timings.schema,
-            orient="row",
-        )
+        row = raw_table("timing", _TIMING, [(RUN_ID, step, operation, start_us, duration_us)])
         return replace(self, timings=pl.concat([self.timings, row]))
 
 
@@ -66,7 +63,7 @@ def tables(
         edges=raw_table("edge", "run_id source target", [(RUN_ID, *edge) for edge in edges]),
         timings=raw_table(
             "timing",
-            "run_id step operation start_us duration_us",
+            _TIMING,
             [
                 (RUN_ID, step, operation, *times)
                 for step, timed in enumerate(steps)

@@ -10,7 +10,7 @@ from models.async_sgd import simulator as simulator_module
 from models.async_sgd.graph import ProfiledStep, StepGraph
 from models.async_sgd.synthetic_trace import Interval, Trace
 from models.async_sgd.workers import SimulationOptions, Workers
-from tests.models.async_sgd.graphs import job, options, random_ops
+from tests.models.async_sgd.graphs import Op, job, options, random_ops
 from tests.models.async_sgd.oracle import simulator
 from tests.models.async_sgd.strategies import any_options, jobs, sharings
 
@@ -59,17 +59,18 @@ def test_jobs_in_which_many_events_coincide(
 
 
 @given(
-    seed=st.integers(0, 10**6),
-    count=st.integers(1, 60),
-    workers=st.integers(1, 9),
-    window_bytes=st.sampled_from([None, 50.5, 300.5]),
-    threads=st.integers(1, 2),
+    st.builds(random_ops, st.integers(0, 10**6), st.integers(1, 60)),
+    st.builds(
+        options,
+        st.integers(1, 9),
+        st.just(3),
+        window_bytes=st.sampled_from([None, 50.5, 300.5]),
+        inter_op_threads=st.integers(1, 2),
+        record=st.just(True),
+    ),
 )
-def test_jobs_of_unequal_amounts(
-    seed: int, count: int, workers: int, window_bytes: float | None, threads: int
-) -> None:
-    graph, profiled = job(*random_ops(seed, count))
-    chosen = options(workers, 3, window_bytes=window_bytes, inter_op_threads=threads, record=True)
+def test_jobs_of_unequal_amounts(ops: list[Op], chosen: SimulationOptions) -> None:
+    graph, profiled = job(*ops)
     assert_same(graph, [profiled], chosen)
 
 

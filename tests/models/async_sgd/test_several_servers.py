@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from models.async_sgd import simulator
 from models.async_sgd.link_sharing import MeasuredSharing
 from models.async_sgd.synthetic_trace import Trace
-from models.async_sgd.workers import Sharing, Workers
+from models.async_sgd.workers import Sharing, SimulationOptions, Workers
 from tests.models.async_sgd.graphs import SPEED_BPS, D, Op, U, job, options, random_ops
 from tests.models.async_sgd.oracle.links import Connection, max_min, two_servers
 from tests.models.async_sgd.oracle.simulator import simulate, simulate_together
@@ -43,32 +43,22 @@ def test_transfers_the_other_way_slow_a_flow() -> None:
 
 
 @given(
-    seed=st.integers(0, 10**6),
-    count=st.integers(1, 60),
-    workers=st.integers(1, 6),
-    newcomer_weight=st.sampled_from([1.0, 0.7]),
-    spread=st.sampled_from([0.1, 0.4]),
-    window_bytes=st.sampled_from([None, 50.5]),
-    rule=st.sampled_from(JOINT),
+    st.builds(random_ops, st.integers(0, 10**6), st.integers(1, 60)),
+    st.builds(
+        options,
+        st.integers(1, 6),
+        st.just(3),
+        newcomer_weight=st.sampled_from([1.0, 0.7]),
+        downlink_spread=st.sampled_from([0.1, 0.4]),
+        uplink_spread=st.sampled_from([0.1, 0.4]),
+        window_bytes=st.sampled_from([None, 50.5]),
+    ),
+    st.sampled_from(JOINT),
 )
 def test_with_one_server_all_rules_are_one(
-    seed: int,
-    count: int,
-    workers: int,
-    newcomer_weight: float,
-    spread: float,
-    window_bytes: float | None,
-    rule: Sharing,
+    ops: list[Op], chosen: SimulationOptions, rule: Sharing
 ) -> None:
-    graph, profiled = job(*random_ops(seed, count))
-    chosen = options(
-        workers,
-        3,
-        newcomer_weight=newcomer_weight,
-        downlink_spread=spread,
-        uplink_spread=spread,
-        window_bytes=window_bytes,
-    )
+    graph, profiled = job(*ops)
     simple, joint = (
         simulator.simulate(graph, [profiled], replace(chosen, sharing=sharing))
         for sharing in ("equal", rule)

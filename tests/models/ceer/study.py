@@ -1,13 +1,12 @@
 """Raw tables of made-up profile runs, as a study for Ceer lands them."""
 
-import json
 from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from models.ceer.operations import NetworkOperations
+from models.ceer.operations import COLUMNS, NetworkOperations
 from tests.made_run import all_reduce, raw_table, worker_nodes
-from tests.models.ceer.frames import MB
+from tests.models.ceer.frames import MB, observed, operation
 from warehouse.records import Scenario, TrainingWorkload
 
 Rows = Mapping[str, tuple[str, Sequence[tuple[object, ...]]]]
@@ -49,19 +48,11 @@ def step_s(dnn: str, node_type: str, workers: int) -> float:
 
 def network(load: TrainingWorkload) -> NetworkOperations:
     """Two ReLUs, as the graph says."""
-    shape = json.dumps([[size(load.dnn) * MB]])
-    relus = pl.DataFrame(
-        {
-            "type": ["Relu"],
-            "count": [2.0],
-            "inputs": [shape],
-            "outputs": [shape],
-            "attributes": ["{}"],
-            "input_bytes": [10**6 * size(load.dnn)],
-            "output_bytes": [10**6 * size(load.dnn)],
-        }
-    )
-    return NetworkOperations(load.dnn, load.batch_size, parameters(load.dnn), relus)
+    shape, size_bytes = ((size(load.dnn) * MB,),), 10**6 * size(load.dnn)
+    relu = operation(load.dnn, "Relu", 0, count=2.0, inputs=shape, outputs=shape)
+    relu |= {"input_bytes": size_bytes, "output_bytes": size_bytes}
+    operations = observed(relu).select(COLUMNS)
+    return NetworkOperations(load.dnn, load.batch_size, parameters(load.dnn), operations)
 
 
 def tables(

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -25,29 +26,12 @@ PLAIN = ExpectedDuration(0.0, 1.0, None)
 NINE = Ratios(values=(0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.3), basis="nine")
 
 
-def candidate(
-    name: str,
-    train_s: float,
-    usd_per_hour: float,
-    *,
-    workers: int = 1,
-    ratios: Ratios | None = NINE,
-    expected: ExpectedDuration = PLAIN,
-) -> Candidate:
-    """Return a candidate; its node type is the first word of its name."""
-    return Candidate(
-        key=name,
-        label=name,
-        system="some",
-        training="torch",
-        node_types=(name.split()[0],),
-        workers=workers,
-        market="on_demand",
-        usd_per_hour=usd_per_hour,
-        train_s=train_s,
-        expected=expected,
-        ratios=ratios,
-    )
+def candidate(name: str, train_s: float, usd_per_hour: float, **changes: Any) -> Candidate:
+    """Return a candidate of one worker, whose forecasts err as nine before did."""
+    about: dict[str, Any] = {"key": name, "label": name, "node_types": (name,), "workers": 1}
+    about |= {"system": "some", "training": "torch", "market": "on_demand", "ratios": NINE}
+    told = {**about, "expected": PLAIN, **changes}
+    return Candidate(train_s=train_s, usd_per_hour=usd_per_hour, **told)
 
 
 SLOW = candidate("slow", 3600, 1.0)

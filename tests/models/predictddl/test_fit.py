@@ -1,5 +1,6 @@
 """PredictDDL, ours, on made-up runs: who answers, how sure, what is refused, what loads alike."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
@@ -19,11 +20,16 @@ from tests.models.predictddl import study
 from warehouse.records import BadInput, Scenario
 
 
-@pytest.fixture(scope="module")
-def answer() -> PredictDDL:
+@pytest.fixture(autouse=True, scope="module")
+def one_regressor() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fit, "REGRESSORS", {"none": REGRESSORS["none"]})
-        return PredictDDL.fit(study.known())
+        yield
+
+
+@pytest.fixture(scope="module")
+def answer() -> PredictDDL:
+    return PredictDDL.fit(study.known())
 
 
 def test_the_work_of_a_graph_is_counted_by_hand() -> None:
@@ -124,7 +130,6 @@ def test_the_best_answers_for_families_left_out(
 ) -> None:
     others = {"log_linear": says(log_linear_s), "histogram": says(histogram)}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fit, "REGRESSORS", {"none": REGRESSORS["none"]})
         patch.setattr(fit, "BASELINES", others)
         patch.setattr(model, "fit_with", lambda regressor: says(ours))
         fitted = PredictDDL.fit(study.known())
@@ -214,12 +219,6 @@ def slower(scenario: Scenario) -> ObservedStep:
     return ObservedStep(scenario, 1.5 * study.step_s(scenario))
 
 
-@pytest.fixture
-def plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fit, "REGRESSORS", {"none": REGRESSORS["none"]})
-
-
-@pytest.mark.usefixtures("plain")
 def test_a_few_steps_correct_what_other_hosts_tell() -> None:
     scenario = study.scenario("elk", 2, 12)
     rows = {}

@@ -1,5 +1,6 @@
 """Training a hypernetwork: random networks run, losses fall, what was kept goes on."""
 
+from collections.abc import Iterator
 from itertools import count
 from random import Random
 from types import SimpleNamespace
@@ -34,10 +35,14 @@ def test_a_random_network_runs_with_predicted_weights(seed: int, side: int, clas
 
 
 @pytest.fixture(autouse=True)
-def one_network_an_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Train on one network and few images at a time: more take longer, and tell no more."""
+def one_network_an_iteration(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Train on one network and few images at a time, on one thread: more take longer."""
     monkeypatch.setattr(training, "META_BATCH", 1)
     monkeypatch.setattr(training, "IMAGES", 16)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 def few(name: str = "few") -> ImageDataset:

@@ -6,7 +6,7 @@ from itertools import product
 
 import polars as pl
 
-from tests.made_run import all_reduce, worker_nodes
+from tests.made_run import all_reduce, raw_table, worker_nodes
 from warehouse.records import NodeGroup, Scenario
 
 HOP_S = 1e-3
@@ -43,113 +43,102 @@ def seconds(world_size: int, size_bytes: int, link_mbps: float) -> float:
     return 2 * (world_size - 1) * HOP_S + wire_bytes / (link_mbps * 1e6 / 8)
 
 
-def tables(*trained: tuple[Scenario, float]) -> dict[str, pl.DataFrame]:
+Run = dict[str, pl.DataFrame]
+
+
+def tables(*trained: tuple[Scenario, float]) -> Run:
     """Return the raw tables; some scenarios were trained, with steps of so many s."""
     frames_by_name: dict[str, list[pl.DataFrame]] = {}
-    for run in [*profiles(), *slowdowns(), *rings(), *links(), *trainings(trained)]:
+    for run in [*profiles(), slowdown(), *rings(), *links(), *trainings(trained)]:
         for name, table in run.items():
             frames_by_name.setdefault(name, []).append(table)
     return {name: pl.concat(frames, how="diagonal") for name, frames in frames_by_name.items()}
 
 
-def profiles() -> list[dict[str, pl.DataFrame]]:
+def profiles() -> list[Run]:
     """Return a run of torch_compute, with the largest batch, of each network and node type."""
     runs = []
-    for dnn, node_type in product(LAYERS, SECONDS):
-        run_id = f"compute-{dnn}-{node_type}"
-        alone = scenario(group(node_type), dnn=dnn)
-        batches, each_s = [1, 8, 16, LARGEST[node_type]], SECONDS[node_type]
+    for (dnn, layers), (node_type, each_s) in product(LAYERS.items(), SECONDS.items()):
+        most = LARGEST[node_type]
+        batches = [(size, 0, 0, each_s * size, 2 * each_s * size, 0.1) for size in (1, 8, 16, most)]
+        named = zip((0, 1), ("first", "second"), ("Conv2d", "Linear"), layers, strict=True)
         runs.append(
-            {
-                **_run(run_id, None, alone),
-                "compute": _frame(
-                    run_id,
-                    batch_size=batches,
-                    trial=[0] * 4,
-                    rank=[0] * 4,
-                    forward_s=[each_s * size for size in batches],
-                    backward_s=[2 * each_s * size for size in batches],
-                    update_s=[0.1] * 4,
+            _run(
+                f"compute-{dnn}-{node_type}",
+                None,
+                scenario(group(node_type), dnn=dnn),
+                compute=("batch_size trial rank forward_s backward_s update_s", batches),
+                layer=(
+                    "layer name type parameter_count gradient_bytes",
+                    [(*told, size // 4, size) for *told, size in named],
                 ),
-                "layer": _frame(
-                    run_id,
-                    layer=[0, 1],
-                    name=["first", "second"],
-                    type=["Conv2d", "Linear"],
-                    parameter_count=[size // 4 for size in LAYERS[dnn]],
-                    gradient_bytes=list(LAYERS[dnn]),
+                layer_time=(
+                    "batch_size trial layer gradient_ready",
+                    [(8, 0, 0, 1.0), (8, 0, 1, 0.5)],
                 ),
-                "layer_time": _frame(
-                    run_id,
-                    batch_size=[8, 8],
-                    trial=[0, 0],
-                    layer=[0, 1],
-                    gradient_ready=[1.0, 0.5],
-                ),
-                "cluster_node": _nodes(run_id, [node_type]),
-                "sample": _sample(run_id, "largest_batch_size", LARGEST[node_type]),
-            }
+                cluster_node=_nodes(node_type),
+                sample=_samples(largest_batch_size=most),
+            )
         )
     return runs
 
 
-def slowdowns() -> list[dict[str, pl.DataFrame]]:
+def slowdown() -> Run:
     """Return a run of slowdown of one network."""
-    two_nodes = scenario(group("fast", 2))
-    samples = [
-        _sample("slowdown", "backward_slowdown", SLOWDOWN),
-        _sample("slowdown", "allreduce_slowdown", HINDRANCE),
-        _sample("slowdown", "straggling_share", SHARE),
-    ]
-    return [{**_run("slowdown", 200.0, two_nodes), "sample": pl.concat(samples)}]
+    samples = _samples(
+        backward_slowdown=SLOWDOWN, allreduce_slowdown=HINDRANCE, straggling_share=SHARE
+    )
+    return _run("slowdown", 200.0, scenario(group("fast", 2)), sample=samples)
 
 
-def trainings(trained: Sequence[tuple[Scenario, float]]) -> list[dict[str, pl.DataFrame]]:
+def trainings(trained: Sequence[tuple[Scenario, float]]) -> list[Run]:
     """Return a run of torch_throughput of each scenario."""
     return [
-        {
-            **_run(f"trained-{index}", scenario.link_mbps, scenario, "torch_throughput"),
-            "sample": _sample(f"trained-{index}", "step_time_s", step_s),
-        }
+        _run(
+            f"trained-{index}",
+            scenario.link_mbps,
+            scenario,
+            "torch_throughput",
+            sample=_samples(step_time_s=step_s),
+        )
         for index, (scenario, step_s) in enumerate(trained)
     ]
 
 
-def rings(mixes: Sequence[tuple[str, ...]] = MIXES) -> list[dict[str, pl.DataFrame]]:
+def rings(mixes: Sequence[tuple[str, ...]] = MIXES) -> list[Run]:
     """Return runs of allreduce of each mix, link speed and world size."""
+    columns = "library world_size size_bytes concurrent trial rank seconds raw_seconds"
     runs = []
-    for mix, speed, world_size in product(mixes, SPEEDS_MBPS, (2, 3, 4, 6)):
-        run_id = f"rings-{'-'.join(mix)}-{speed}-{world_size}"
-        took = [seconds(world_size, size, speed) for size in SIZES]
-        wire = [2 * size * (world_size - 1) / world_size for size in SIZES]
-        count = len(SIZES)
-        rows = _frame(
-            run_id,
-            library=["gloo"] * count,
-            world_size=[world_size] * count,
-            size_bytes=SIZES,
-            concurrent=[1] * count,
-            trial=[0] * count,
-            rank=[0] * count,
-            seconds=took,
-            raw_seconds=took,
-            bus_bandwidth_Bps=[wire_bytes / s for wire_bytes, s in zip(wire, took, strict=True)],
-            mtu_bytes=[1500] * count,
+    for mix, speed, n in product(mixes, SPEEDS_MBPS, (2, 3, 4, 6)):
+        rows = []
+        for size in SIZES:
+            took_s = seconds(n, size, speed)
+            bus_Bps = 2 * size * (n - 1) / n / took_s
+            rows.append(("gloo", n, size, 1, 0, 0, took_s, took_s, bus_Bps, 1500))
+        runs.append(
+            _run(
+                f"rings-{'-'.join(mix)}-{speed}-{n}",
+                speed,
+                allreduce=(f"{columns} bus_bandwidth_Bps mtu_bytes", rows),
+                cluster_node=_nodes(*mix),
+            )
         )
-        runs.append({**_run(run_id, speed), "allreduce": rows, "cluster_node": _nodes(run_id, mix)})
     return runs
 
 
-def links() -> list[dict[str, pl.DataFrame]]:
+def links() -> list[Run]:
     """Return a run of links of each speed."""
+    columns = "direction flows flow trial seconds bytes bandwidth_Bps"
     runs = []
     for speed in SPEEDS_MBPS:
-        run_id, speed_Bps = f"links-{speed}", speed * 1e6 / 8
-        rows = [(side, 1, 0, 0, 1.0, int(speed_Bps), speed_Bps) for side in ("downlink", "uplink")]
-        names = ["direction", "flows", "flow", "trial", "seconds", "bytes", "bandwidth_Bps"]
-        link = pl.DataFrame(rows, schema=names, orient="row").with_columns(run_id=pl.lit(run_id))
-        runs.append({**_run(run_id, speed), "link": link})
+        carried = int(speed * 1e6 / 8)
+        rows = [(side, 1, 0, 0, 1.0, carried, float(carried)) for side in ("downlink", "uplink")]
+        runs.append(_run(f"links-{speed}", speed, link=(columns, rows)))
     return runs
+
+
+Rows = tuple[str, Sequence[tuple[object, ...]]]
+"""Columns, and rows of them."""
 
 
 def _run(
@@ -157,38 +146,28 @@ def _run(
     link_mbps: float | None,
     scenario: Scenario | None = None,
     probe: str = "profiling",
-) -> dict[str, pl.DataFrame]:
-    run = _frame(
-        run_id,
-        scenario_id=[None if scenario is None else scenario.scenario_id],
-        probe=[probe],
-        status=["ok"],
-        config=[json.dumps({"link_mbps": link_mbps})],
-    ).with_columns(pl.col("scenario_id").cast(pl.String))
-    if scenario is None:
-        return {"run": run}
-    canonical = _frame(
-        run_id, scenario_id=[scenario.scenario_id], canonical=[scenario.canonical_json()]
-    )
-    return {"run": run, "scenario": canonical}
+    **more: Rows,
+) -> Run:
+    config = json.dumps({"link_mbps": link_mbps})
+    known: dict[str, Rows] = {}
+    if scenario is not None:
+        row = (scenario.scenario_id, scenario.canonical_json())
+        known["scenario"] = ("scenario_id canonical", [row])
+    named = None if scenario is None else scenario.scenario_id
+    known["run"] = ("scenario_id probe status config", [(named, probe, "ok", config)])
+    return {
+        name: raw_table(name, *rows).with_columns(run_id=pl.lit(run_id))
+        for name, rows in {**known, **more}.items()
+    }
 
 
-def _sample(run_id: str, metric: str, value: float) -> pl.DataFrame:
-    return _frame(run_id, metric=[metric], unit=["1"], value=[float(value)])
+def _samples(**metrics: float) -> Rows:
+    return "metric unit value", [(name, "1", float(value)) for name, value in metrics.items()]
 
 
-def _nodes(run_id: str, node_types: Sequence[str]) -> pl.DataFrame:
-    return _frame(
-        run_id,
-        node=[f"worker{index}" for index in range(len(node_types))],
-        role=["worker"] * len(node_types),
-        node_type=list(node_types),
-        cores=[0.25] * len(node_types),
-        memory_bytes=[2**30] * len(node_types),
-        device_count=[0] * len(node_types),
-        device_name=[None] * len(node_types),
-    ).with_columns(pl.col("device_name").cast(pl.String))
-
-
-def _frame(run_id: str, **columns: Sequence[object]) -> pl.DataFrame:
-    return pl.DataFrame(columns, strict=False).with_columns(run_id=pl.lit(run_id))
+def _nodes(*node_types: str) -> Rows:
+    rows = [
+        (f"worker{index}", "worker", node_type, 0.25, 2**30, 0, None)
+        for index, node_type in enumerate(node_types)
+    ]
+    return "node role node_type cores memory_bytes device_count device_name", rows

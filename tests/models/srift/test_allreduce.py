@@ -12,6 +12,7 @@ from models.srift.allreduce_samples import (
     fit_alpha_beta,
 )
 from models.srift.boosting import Grid, Label, folds
+from tests.made_run import raw_table
 from warehouse.records import BadInput
 
 MTU = 1500
@@ -26,7 +27,7 @@ GRID = Grid(depths=(4,), rounds=(60,), folds=4)
 
 def clusters(*mixes: str) -> pl.DataFrame:
     rows = [(mix, node_type) for mix in mixes for node_type in mix.split("+")]
-    return pl.DataFrame(rows, schema=["run_id", "node_type"], orient="row")
+    return raw_table("cluster_node", "run_id node_type", rows)
 
 
 def probes(*mixes: str, noise: float = 0.05, trials: int = 3) -> pl.DataFrame:
@@ -41,11 +42,8 @@ def probes(*mixes: str, noise: float = 0.05, trials: int = 3) -> pl.DataFrame:
                     seen_Bps = bus_Bps * source.lognormal(0, noise)
                     seconds = 2 * size * (n - 1) / n / seen_Bps
                     rows.append((mix, "gloo", n, size, 1, trial, None, seconds, seen_Bps, MTU))
-    names = (
-        "run_id library world_size size_bytes concurrent trial rank seconds bus_bandwidth_Bps "
-        "mtu_bytes"
-    )
-    return pl.DataFrame(rows, schema=names.split(), orient="row", infer_schema_length=None)
+    columns = "run_id library world_size size_bytes concurrent trial rank seconds bus_bandwidth_Bps"
+    return raw_table("allreduce", f"{columns} mtu_bytes", rows)
 
 
 def test_alpha_beta_by_hand() -> None:

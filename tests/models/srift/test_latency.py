@@ -15,6 +15,7 @@ from models.srift.latency import (
     fit_gradients,
     held_out_errors,
 )
+from tests.made_run import raw_table
 from warehouse.records import BadInput
 
 CURVE = PiecewiseLinear(batch_sizes=(1, 4, 8, 16), seconds=(1.0, 2.5, 3.5, 7.5))
@@ -30,9 +31,7 @@ def test_three_segments_and_their_continuation() -> None:
 
 
 def compute(rows: Sequence[tuple[int, int, float, float, float | None]]) -> pl.DataFrame:
-    return pl.DataFrame(
-        rows, schema=["batch_size", "trial", "forward_s", "backward_s", "update_s"], orient="row"
-    ).with_columns(pl.col("update_s").cast(pl.Float64))
+    return raw_table("compute", "batch_size trial forward_s backward_s update_s", rows)
 
 
 def test_stragglers_of_each_batch_scatter_as_they_did() -> None:
@@ -62,9 +61,7 @@ def test_bad_tables() -> None:
         PiecewiseLinear(batch_sizes=(1, 2), seconds=(1.0,))
 
 
-LAYERS = pl.DataFrame(
-    {"layer": [0, 1, 2, 3], "gradient_bytes": [40, 0, 8, 16]}, schema_overrides={"layer": pl.Int32}
-)
+LAYERS = raw_table("layer", "layer gradient_bytes", enumerate((40, 0, 8, 16)))
 
 
 def layer_times(*trials: tuple[float | None, ...]) -> pl.DataFrame:
@@ -73,10 +70,7 @@ def layer_times(*trials: tuple[float | None, ...]) -> pl.DataFrame:
         for trial, readies in enumerate(trials)
         for layer, ready in enumerate(readies)
     ]
-    names = ["run_id", "batch_size", "trial", "layer", "gradient_ready"]
-    return pl.DataFrame(rows, schema=names, orient="row").with_columns(
-        pl.col("layer").cast(pl.Int32), pl.col("gradient_ready").cast(pl.Float64)
-    )
+    return raw_table("layer_time", "run_id batch_size trial layer gradient_ready", rows)
 
 
 def test_gradients_of_a_network_with_branches() -> None:

@@ -74,7 +74,7 @@ def test_slowdown_and_buckets_as_measured_and_as_pytorch() -> None:
 def test_only_the_measured_share_of_scatter_is_straggling() -> None:
     tables = study.tables()
     late = pl.col("forward_s") + 0.1
-    again = tables["compute"].with_columns(forward_s=late, trial=pl.lit(1, pl.Int64))
+    again = tables["compute"].with_columns(forward_s=late, trial=1 + pl.col("trial"))
     tables["compute"] = pl.concat([tables["compute"], again])
     whole = fit(tables, EXACT)
     part = fit(tables, EXACT.model_copy(update={"slowdown": True}))

@@ -6,47 +6,36 @@ import pytest
 from models.srift.allreduce_samples import AlphaBeta, Line
 from models.srift.iteration import Configuration, ConfigurationGroup, Performance, step_time_s
 from models.srift.profiles import NetworkTables, link_Bps, profile
+from tests.made_run import raw_table
 
 BANDWIDTH = AlphaBeta(lines={"a": Line(hop_s=0.0, link_Bps=100.0)})
 
 
 def links(*rows: tuple[str, int, int, int, float]) -> pl.DataFrame:
-    names = ["direction", "flows", "flow", "trial", "bandwidth_Bps"]
-    return pl.DataFrame(rows, schema=names, orient="row").with_columns(run_id=pl.lit("r"))
+    columns = "run_id direction flows flow trial bandwidth_Bps"
+    return raw_table("link", columns, [("r", *row) for row in rows])
 
 
-def tables(slow: float = 1.0, devices: int = 1, gradient_bytes: int = 600) -> NetworkTables:
-    """Return a network of two layers that takes 1 s forward and 2 s backward per sample."""
-    batches = (1, 2, 4, 8)
-    return NetworkTables(
-        compute=pl.DataFrame(
-            {
-                "batch_size": batches,
-                "trial": [0] * 4,
-                "forward_s": [slow * batch for batch in batches],
-                "backward_s": [2 * slow * batch for batch in batches],
-                "update_s": [None] * 4,
-            },
-            schema_overrides={"update_s": pl.Float64},
-        ),
-        layers=pl.DataFrame({"layer": [0, 1], "gradient_bytes": [gradient_bytes, 200]}),
-        layer_times=pl.DataFrame(
-            {
-                "run_id": ["r"] * 2,
-                "batch_size": [8] * 2,
-                "trial": [0] * 2,
-                "layer": [0, 1],
-                "gradient_ready": [1.0, 0.5],
-            }
-        ),
-        links=links(("downlink", 1, 0, 0, 100.0), ("uplink", 1, 0, 0, 120.0)),
-        devices=devices,
-    )
+NETWORK = NetworkTables(
+    compute=raw_table(
+        "compute",
+        "batch_size trial forward_s backward_s update_s",
+        [(batch, 0, 1.0 * batch, 2.0 * batch, None) for batch in (1, 2, 4, 8)],
+    ),
+    layers=raw_table("layer", "layer gradient_bytes", [(0, 600), (1, 200)]),
+    layer_times=raw_table(
+        "layer_time",
+        "run_id batch_size trial layer gradient_ready",
+        [("r", 8, 0, 0, 1.0), ("r", 8, 0, 1, 0.5)],
+    ),
+    links=links(("downlink", 1, 0, 0, 100.0), ("uplink", 1, 0, 0, 120.0)),
+)
+"""Of two layers, that takes 1 s forward and 2 s backward per sample."""
 
 
 def test_what_was_fitted_can_be_simulated() -> None:
     """Two nodes: 200 bytes from 1 s, 600 from 2 s, over 100 B/s: the exchange ends at 9 s."""
-    network = profile({"a": tables()})
+    network = profile({"a": NETWORK})
     performance = Performance(network.layer_bytes, network.nodes, BANDWIDTH)
     configuration = Configuration(
         groups=(ConfigurationGroup(node_type="a", count=2, batch_size=1),)
