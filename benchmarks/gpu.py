@@ -15,6 +15,7 @@ import polars as pl
 from benchmarks.contract import Benchmark, Outcome, Say
 from benchmarks.gpu_figures import Figure, beside_roofline, figure, mean, roofline
 from benchmarks.gpu_layouts import layouts
+from benchmarks.gpu_memory import tracked
 from benchmarks.gpu_scaling import collectives, scaling
 from benchmarks.gpu_sources import elsewhere, intervals, kernels, layers, memory_of, own_traces
 from models.gpu_step import gpu_time
@@ -138,6 +139,7 @@ def figures(
     yield from elsewhere(others)
     yield from own_traces(measured)
     yield _memory(measured.steps)
+    yield from tracked([step for step in measured.steps if step.source == "gpu_h100"])
     yield from intervals(families, by_device, steps, others)
     if measured.scalings:
         yield from collectives(measured.collectives)
@@ -349,7 +351,7 @@ def _measure(_: Mapping[str, int], progress: Say) -> Outcome:
 
 BENCHMARK = Benchmark(
     "How wrong forecasts of steps on GPUs are, by public measurements left out of their own fits.",
-    "Reads data/public alone; half a minute. Errors are means of sizes, percent; the floor is how "
+    "Reads data/public alone; a minute. Errors are means of sizes, percent; the floor is how "
     "far repeated measurement is apart.",
     _measure,
 )

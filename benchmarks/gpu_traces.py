@@ -237,7 +237,8 @@ _Traced = tuple[torch.nn.Module, torch.Tensor, torch.Tensor]
 """A network, its batch and labels, without values."""
 
 
-def _logits(network: str, size: int, batch: int, mode: FakeTensorMode) -> _Traced:
+def logits_network(network: str, size: int, batch: int, mode: FakeTensorMode) -> _Traced:
+    """Return a network, a batch and labels, without values."""
     kind = _TRANSFORMERS.get(network, "")
     sees_images = network in (*_LIBRARY, *_REGNETS) or kind.endswith("Classification")
     with torch.device("meta"):
@@ -269,7 +270,9 @@ def _language_model(network: str, size: int, batch: int, mode: FakeTensorMode) -
 
 def rows(network: str, size: int, batch: int, precision: str) -> Iterator[dict[str, object]]:
     """Yield a row for each operator of a step, or of inference, and one for its order."""
-    network_of = _language_model if network.partition("?")[0] in _LANGUAGE_MODELS else _logits
+    network_of = (
+        _language_model if network.partition("?")[0] in _LANGUAGE_MODELS else logits_network
+    )
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     module, given, labels = network_of(network, size, batch, mode)
     kind, _, part = precision.partition("-")

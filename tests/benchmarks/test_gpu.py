@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import gpu
+from benchmarks.gpu_memory import tracked
 from models.gpu_step.judged_steps import without_device
 from models.gpu_step.measurements import Measurements
 from models.gpu_step.public_measurements import read_measurements
@@ -17,6 +18,7 @@ from warehouse.records import BadInput
 def few(monkeypatch: pytest.MonkeyPatch) -> Measurements:
     tables = public_tables()
     monkeypatch.setattr(gpu, "public_tables", lambda _: tables)
+    monkeypatch.setattr(gpu, "tracked", lambda _: ())
     return read_measurements(tables)
 
 
@@ -44,6 +46,13 @@ def test_every_figure_says_how_many_and_how_wrong(few: Measurements) -> None:
     assert published.n == 25 and "NeuSight's own" in published.beside
     assert re.search(r"\(n = 25; ours is nearer in \d+ rows\)", published.beside)
     assert by_name["pycls, V100 left out: passes of RegNets, float32"].n == 1
+
+
+def test_the_tracker_of_pytorch_is_asked_beside_us(few: Measurements) -> None:
+    (row,) = tracked([step for step in few.steps if step.network == "resnet50"])
+    assert row.n == 1 and row.error < 10
+    theirs = re.match(r"PyTorch's MemTracker (\d+\.\d) % \(n = 1; .*, ours \d+\.\d s", row.beside)
+    assert theirs is not None and float(theirs[1]) < 25
 
 
 def test_a_device_is_left_out_with_all_boards_of_its_chip(few: Measurements) -> None:
