@@ -118,7 +118,7 @@ def _asked(model_type: str, program: Any, most_layers: int | None = LAYERS) -> d
         is_model = not any(words in refused for words in _NO_MODEL)
         return {"model": is_model, "reason": refused, **_public(known)}
     step = traced["gpu_steps"][f"{BATCH_SIZE} float32"]
-    fields = {"trained": traced["class"], **_public(known)}
+    fields = {"trained": traced["trained_class"], **_public(known)}
     fields["seconds"] = round(time.process_time() - started, 1)
     if "error" in step:
         return {**fields, "reason": step["error"]}
