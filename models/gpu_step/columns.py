@@ -27,6 +27,11 @@ _STREAMED_BPS = 25e9
 """Bytes/s of a multiprocessor that reads and writes each once (H100: 3.3e12 of 132)."""
 _FED_BYTES = 64.0
 """Bytes a clock of a multiprocessor that loads operands of tiles from L2."""
+_CHANNEL_THREADS = 512
+_LOAD_CYCLES = 478.0
+"""PyTorch's own batch norm has a block of so many threads for each channel, which wait for one load
+after another (ATen/native/cuda/Normalization.cuh), so long from device memory (Luo et al.,
+Benchmarking and Dissecting the Nvidia Hopper GPU Architecture, 2024)."""
 _MOST_WASTE = 8.0
 _WINOGRAD = 2.25
 
@@ -41,6 +46,9 @@ class Calls:
         self.is_product = works[0].kind in PRODUCTS
         self.is_convolution = works[0].kind in CONVOLUTIONS
         self.is_matmul = works[0].kind == "matmul"
+        # Backward sums up a channel, then reads it again.
+        norms = ("normalization", "normalization_backward")
+        self.channel_passes = 1.0 + norms.index(works[0].kind) if works[0].kind in norms else 0.0
         self.flops, self.bytes = column("flops"), column("bytes")
         self.batch, self.rows = column("batch"), column("rows")
         self.columns, self.inner, self.taps = column("columns"), column("inner"), column("taps")
@@ -82,7 +90,9 @@ class Calls:
         is_winograd = self.is_convolution & (self.taps == 9) & (self.batch == 1)
         spared = np.where(is_winograd & (self.full > 0), _WINOGRAD, 1.0)
         moved_s = np.maximum(self.bytes - self.l2_bytes, 0) / self.bandwidth
-        least_s: Vector = np.maximum(self.compute_s / spared, moved_s)
+        loads = self.half * self.channel_passes * self.columns / _CHANNEL_THREADS
+        loaded_s = loads * _LOAD_CYCLES / self.clock_hz
+        least_s: Vector = np.maximum(np.maximum(self.compute_s / spared, moved_s), loaded_s)
         return 1e6 * least_s
 
     def shares_us(self) -> Vector:

@@ -165,10 +165,10 @@ class GpuTime:
     """Times of operators; see the module."""
 
     def __init__(
-        self, regressions: Mapping[Kind, _Regression], layouts: Mapping[str, float]
+        self, regressions: Mapping[Kind, _Regression], saved: Sequence[float] = (0.0, 0.0)
     ) -> None:
-        """Take regressions, and how many times as long kinds take channels_last."""
-        self._regressions, self._layouts = regressions, layouts
+        """Take regressions, and what `channels_last` saves."""
+        self._regressions, self._saved = regressions, saved
 
     def us(self, works: Sequence[Work], devices: Sequence[Device]) -> Vector:
         """Return [devices, calls]: microseconds of a call; 0 of what launches nothing.
@@ -182,15 +182,11 @@ class GpuTime:
             kind_works = [works[i] for i in at]
             calls = Calls(kind_works, devices)
             regression = self._of(kind)
-            if regression is None:
-                us[:, at] = calls.roofline_us
-            else:
-                us[:, at] = _times(regression, kind_works, calls, devices)
-        us *= [
-            work.repeats
-            * (self._layouts.get(channels_last.kind_of(work), 1.0) if work.channels_last else 1.0)
-            for work in works
-        ]
+            kind_us = calls.roofline_us
+            if regression is not None:
+                kind_us = _times(regression, kind_works, calls, devices)
+            us[:, at] = channels_last.in_layout(kind_us, kind_works, calls, self._saved)
+        us *= [work.repeats for work in works]
         return us
 
     def knows(self, work: Work) -> bool:
@@ -205,14 +201,14 @@ class GpuTime:
     def fields(self) -> dict[str, Any]:
         """Return what JSON can hold."""
         regressions = {kind: each.fields() for kind, each in self._regressions.items()}
-        return {"regressions": regressions, "layouts": dict(self._layouts)}
+        return {"regressions": regressions, "saved": list(self._saved)}
 
     @classmethod
-    def of(cls, fields: Mapping[Any, Mapping[str, Any]]) -> Self:
+    def of(cls, fields: Mapping[str, Any]) -> Self:
         """Return the fit of its fields."""
         regressions: Mapping[Any, Any] = fields["regressions"]
         by_kind = {kind: _Regression.of(each) for kind, each in regressions.items()}
-        return cls(by_kind, fields["layouts"])
+        return cls(by_kind, fields["saved"])
 
 
 def _times(
@@ -266,7 +262,7 @@ def fit(timings: Sequence[Timing], both_layouts: Sequence[TwoLayouts] = ()) -> G
         if timing.work.kind != "none" and timing.us > 0:
             by_kind[timing.work.kind].append(timing)
     regressions = {kind: _fit_kind(of_kind) for kind, of_kind in sorted(by_kind.items())}
-    contiguous = GpuTime(regressions, {})
+    contiguous = GpuTime(regressions)
     pairs = [(both, contiguous.us(both.work.works, [both.device])[0]) for both in both_layouts]
     return GpuTime(regressions, channels_last.fit(pairs))
 

@@ -86,7 +86,7 @@ def fit_hosts(steps: Sequence[MeasuredStep], times: GpuTime) -> HostClasses:
         [
             StepTiming(
                 float(np.array([one.issue_us(work) for work in step.work.works]) @ step.work.calls),
-                step.step_us,
+                step.step_us - step.copied_us,
                 float(us @ step.work.calls),
                 step.source,
             )
@@ -313,10 +313,12 @@ def judged(
     steps: Sequence[MeasuredStep], times: GpuTime | OwnTimes, host: HostTime
 ) -> list["JudgedStep"]:
     """Return steps as forecast by times of operators and of a host."""
-    return [
-        JudgedStep(step, simulated(step.work, us, host))
-        for step, us in zip(steps, times_of(steps, times), strict=True)
-    ]
+    judged_steps = []
+    for step, us in zip(steps, times_of(steps, times), strict=True):
+        forecast = simulated(step.work, us, host)
+        copied_us = forecast.step_us + step.copied_us
+        judged_steps.append(JudgedStep(step, replace(forecast, step_us=copied_us)))
+    return judged_steps
 
 
 def judged_elsewhere(measured: Measurements, times: GpuTime) -> list["JudgedStep"]:

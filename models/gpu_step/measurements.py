@@ -24,7 +24,8 @@ class MeasuredStep:
     of steps in a loop, `synchronised_us` that of steps that were waited for one by one; elsewhere
     the median of those who measured the same. `peak_bytes` PyTorch allocated, `shown_bytes`
     nvidia-smi showed; None: nobody looked. `accumulate`: gradients of so many passes are added to
-    each other, or 2 where they are never zeroed. `is_plain`: a loop of PyTorch's own, whose host
+    each other, or 2 where they are never zeroed. `copied_us`: the host waits for the batch to be
+    copied from memory that is not pinned. `is_plain`: a loop of PyTorch's own, whose host
     is like others.
     """
 
@@ -46,6 +47,7 @@ class MeasuredStep:
     shown_bytes: int | None = None
     accumulate: int = 1
     is_plain: bool = True
+    copied_us: float = 0.0
 
 
 @dataclass(frozen=True)

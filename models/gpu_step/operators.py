@@ -20,7 +20,8 @@ from networks.gpu_steps import Operator, Tensor
 HALF = ("bfloat16", "float16")
 CONVOLUTIONS = ("convolution", "convolution_backward")
 ON_MATRIX_UNITS = ("matmul", "attention", "attention_backward", *CONVOLUTIONS)
-PRODUCTS = (*ON_MATRIX_UNITS, "depthwise", "depthwise_backward")
+DEPTHWISE = ("depthwise", "depthwise_backward")
+PRODUCTS = (*ON_MATRIX_UNITS, *DEPTHWISE)
 """Kinds that amount to matrix products."""
 
 
@@ -33,7 +34,7 @@ class Work:
     [inner, columns]; of others, `rows` are what is handled side by side, of `columns` each.
     `dtype` is what is computed in: of the first floating-point tensor. `repeats`: how many such
     products follow one another in a call, each of which waits for the last. `channels_last`: of
-    tensors in that format, which is told in half precision alone.
+    tensors in that format, which is told in half precision, and where a network permutes them.
     """
 
     kind: Kind

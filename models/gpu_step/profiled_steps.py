@@ -12,6 +12,7 @@ from math import prod
 from typing import Any
 
 from models.gpu_step.channels_last import in_channels_last
+from models.gpu_step.dataflow import WAITS
 from models.gpu_step.device import Device, devices
 from models.gpu_step.gpu_time import Timing, roofline_us
 from models.gpu_step.measurements import MeasuredStep, Speedup
@@ -156,7 +157,12 @@ def _is_biased(row: Fields) -> bool:
 
 
 def _with_bias(trace: GpuStep) -> GpuStep:
-    """Return a trace with what was added to scores of attention, which it lacks."""
+    """Return a trace with what was added to scores of attention, which it lacks.
+
+    The host makes the numbers by which a bias is read and its gradient written. It copies them to
+    the GPU before attention and after its backward (rows of `copy_` in the profile), and waits for
+    each such copy, as of all memory that is not pinned.
+    """
     operators = []
     for each in trace.operators:
         if "attention" in each.name:
@@ -164,7 +170,13 @@ def _with_bias(trace: GpuStep) -> GpuStep:
             bias = Tensor((*query.shape[:3], keys.shape[2]), query.dtype)
             each = replace(each, inputs=(*each.inputs, bias))
         operators.append(each)
-    return replace(trace, operators=tuple(operators))
+    order = list[int]()
+    for number in trace.order:
+        is_backward = operators[number].name.endswith("backward")
+        waits = [len(operators)] * ("attention" in operators[number].name)
+        order += [number, *waits] if is_backward else [*waits, number]
+    operators.append(Operator(WAITS, (Tensor((), "int64"),), ()))
+    return replace(trace, operators=tuple(operators), order=tuple(order))
 
 
 def _operator_key(operator: Operator) -> tuple[Any, ...]:

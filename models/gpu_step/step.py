@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from models.gpu_step.dataflow import BREAKS, WAITS
 from models.gpu_step.fusion import GUARDS
-from models.gpu_step.operators import HALF, PRODUCTS, Work, work_of
+from models.gpu_step.operators import DEPTHWISE, HALF, PRODUCTS, Work, work_of
 from networks.gpu_steps import GpuStep, Operator, Tensor
 from warehouse.records import Optimizer, Precision
 
@@ -135,7 +135,25 @@ def step_work(
 
 @lru_cache(maxsize=64)
 def _works(operators: tuple[Operator, ...]) -> tuple[Work, ...]:
-    return tuple(map(work_of, operators))
+    """Return works; depthwise convolutions in full precision of permuted tensors are channels_last.
+
+    What is pointwise keeps strides, so tensors of a shape that a permutation has made are such.
+    """
+    permuted = {
+        operator.outputs[0].shape
+        for operator in operators
+        if operator.name == "permute"
+        and len(shape := operator.inputs[0].shape) == 4
+        and operator.outputs[0].shape == (shape[0], shape[3], *shape[1:3])
+    }
+    works = []
+    for operator in operators:
+        work = work_of(operator)
+        if work.kind in DEPTHWISE and work.dtype not in HALF:
+            given = operator.inputs[work.kind == "depthwise_backward"]
+            work = replace(work, channels_last=given.shape in permuted)
+        works.append(work)
+    return tuple(works)
 
 
 def _quantized_adamw(parameter: Tensor) -> Operator:
