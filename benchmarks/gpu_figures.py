@@ -57,5 +57,4 @@ def beside_roofline(judged: str, forecasts: Forecasts, goal: str = "", others: s
 
 
 def _passes_roofline(passes: MeasuredPasses) -> float:
-    counts = np.array([count for _, count in passes.works])
-    return float(roofline_us([work for work, _ in passes.works], [passes.device])[0] @ counts)
+    return float(roofline_us(passes.work.works, [passes.device])[0] @ passes.work.calls)

@@ -20,7 +20,7 @@ of a GPU's work: NeuSight (Lee et al., ASPLOS 2025, section 4); ours otherwise.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Self
 
@@ -103,32 +103,21 @@ class _Regression:
 
     def fields(self) -> dict[str, Any]:
         """Return what JSON can hold."""
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
         return {
-            "base": self.base.tolist(),
-            "own": {name: shares.tolist() for name, shares in self.own.items()},
-            "slopes": self.slopes.tolist(),
-            "names": dict(self.names),
-            "devices": dict(self.devices),
-            "places": self.places.tolist(),
-            "residuals": self.residuals.tolist(),
-            "named": self.named.tolist(),
-            "on": self.on.tolist(),
-        }
+            name: dict(value) if isinstance(value, Mapping) else value.tolist()
+            for name, value in plain.items()
+        } | {"own": {name: shares.tolist() for name, shares in self.own.items()}}
 
     @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> Self:
+    def of(cls, plain: Mapping[str, Any]) -> Self:
         """Return the regression of its fields."""
-        return cls(
-            np.array(fields["base"]),
-            {name: np.array(shares) for name, shares in fields["own"].items()},
-            np.array(fields["slopes"]),
-            fields["names"],
-            fields["devices"],
-            np.array(fields["places"]),
-            np.array(fields["residuals"]),
-            np.array(fields["named"]),
-            np.array(fields["on"]),
-        )
+        own = {name: np.array(shares) for name, shares in plain["own"].items()}
+        values = {
+            name: np.array(value) if isinstance(value, list) else value
+            for name, value in plain.items()
+        }
+        return cls(**values | {"own": own})
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ all boards of its chip are. A step is two queues (`queues`): the host's time of 
 GPU's of each operator.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from math import ceil, exp, log
 from statistics import fmean
 from typing import Self
@@ -19,7 +20,7 @@ from models.gpu_step.columns import Vector
 from models.gpu_step.gpu_time import GpuTime, Timing
 from models.gpu_step.host_time import RELATIVE, HostClasses, HostTime, StepTiming
 from models.gpu_step.measurements import MeasuredPasses, MeasuredStep, Measurements
-from models.gpu_step.operators import HALF, PRODUCTS, Work
+from models.gpu_step.operators import HALF, PRODUCTS
 from models.gpu_step.own_times import OwnTimes
 from models.gpu_step.queues import Step, simulate, varied_us
 from models.gpu_step.step import StepWork
@@ -147,16 +148,14 @@ class JudgedCase:
         """Return the case of a step."""
         step = judged.measured
         of_step = step.network, step.family, step.device.name, step.precision, step.batch
-        kind = kind_of_step(zip(step.work.works, step.work.calls, strict=True))
-        return cls(
-            *of_step, left_out, judged.step.step_us * 1e-6, step.step_us * 1e-6, kind, judged.spread
-        )
+        seconds = judged.step.step_us * 1e-6, step.step_us * 1e-6
+        return cls(*of_step, left_out, *seconds, kind_of_step(step.work), judged.spread)
 
 
-def kind_of_step(works: Iterable[tuple[Work, float]]) -> str:
+def kind_of_step(step: StepWork) -> str:
     """Return in which precision most of its products are, and what they are: errors are alike."""
     flops: dict[str, float] = {}
-    for work, calls in works:
+    for work, calls in zip(step.works, step.calls.tolist(), strict=True):
         if work.kind in PRODUCTS:
             kind = "products" if work.kind in ("matmul", *_ATTENTION) else "convolutions"
             name = f"{kind} in {'half' if work.dtype in HALF else 'full'} precision"
@@ -176,11 +175,6 @@ def past_errors(judged: Mapping[str, Sequence[JudgedCase]]) -> Mapping[str, Past
     return past
 
 
-def device_cases(measured: Measurements) -> list[JudgedCase]:
-    """Return passes and steps, each as forecast by a fit without its device."""
-    return cases_of(*judged_devices(measured))
-
-
 def cases_of(forecasts: "Forecasts", steps: Sequence["JudgedStep"]) -> list[JudgedCase]:
     """Return the cases of passes and steps whose devices were left out."""
     return [
@@ -188,12 +182,12 @@ def cases_of(forecasts: "Forecasts", steps: Sequence["JudgedStep"]) -> list[Judg
             f"{passes.model}, {passes.mode}",
             passes.family,
             passes.device.name,
-            max(passes.works, key=lambda each: each[0].flops)[0].dtype,
+            max(passes.work.works, key=lambda each: each.flops).dtype,
             passes.batch,
             "device",
             us * 1e-6,
             passes.passes_us * 1e-6,
-            kind_of_step(passes.works),
+            kind_of_step(passes.work),
         )
         for passes, us in forecasts
     ] + [JudgedCase.of(step, "device") for step in steps]
@@ -212,11 +206,11 @@ def judged_devices(measured: Measurements) -> tuple[Forecasts, list["JudgedStep"
     judged_passes: list[tuple[MeasuredPasses, float]] = []
     judged_steps: list[JudgedStep] = []
     names = {passes.device.name for passes in measured.passes}
-    fits = _FitsElsewhere(measured)
+    fit_without = _fits_elsewhere(measured)
     for name in sorted(names | {step.device.name for step in measured.steps}):
         device_passes = [passes for passes in measured.passes if passes.device.name == name]
         steps = [step for step in measured.steps if step.device.name == name]
-        times = fits[name]
+        times = fit_without(name)
         judged_passes += [(passes, passes_us(passes, times)) for passes in device_passes]
         if steps:
             hosts = fit_hosts((*steps, *measured.elsewhere), times)
@@ -227,46 +221,36 @@ def judged_devices(measured: Measurements) -> tuple[Forecasts, list["JudgedStep"
 def judged_layers(measured: Measurements) -> Forecasts:
     """Return layers, each as forecast by a fit that knows its device by data sheet alone."""
     forecasts: list[tuple[MeasuredPasses, float]] = []
-    fits = _FitsElsewhere(measured)
+    fit_without = _fits_elsewhere(measured)
     for name in sorted({layer.device.name for layer in measured.layers}):
         of_device = [layer for layer in measured.layers if layer.device.name == name]
-        forecasts += [(layer, passes_us(layer, fits[name])) for layer in of_device]
+        forecasts += [(layer, passes_us(layer, fit_without(name))) for layer in of_device]
     return forecasts
 
 
 def passes_us(passes: MeasuredPasses, times: GpuTime) -> float:
     """Return microseconds of the GPU for all operators of passes."""
-    us = times.us([work for work, _ in passes.works], [passes.device])[0]
-    return float(us @ np.array([count for _, count in passes.works]))
+    return float(times.us(passes.work.works, [passes.device])[0] @ passes.work.calls)
 
 
 def without_device(timings: Iterable[Timing], name: str) -> list[Timing]:
     """Return timings of other chips than a device's."""
-    return [timing for timing in timings if not same_chip(timing.device.name, name)]
-
-
-def same_chip(name: str, other: str) -> bool:
-    """Tell whether devices are boards of one chip: leaving out one leaves out all of them."""
-    return _chip(name) == _chip(other)
+    return [timing for timing in timings if _chip(timing.device.name) != _chip(name)]
 
 
 def _chip(name: str) -> str:
     return _CHIPS.get(name, name.partition("-")[0])
 
 
-class _FitsElsewhere:
-    """Fits without devices by their names; boards of one chip have one fit."""
+def _fits_elsewhere(measured: Measurements) -> Callable[[str], GpuTime]:
+    """Return what fits without a device of a name; boards of one chip have one fit."""
 
-    def __init__(self, measured: Measurements) -> None:
-        self._measured = measured
-        self._fits: dict[str, GpuTime] = {}
+    @cache
+    def without(chip: str) -> GpuTime:
+        layouts = [each for each in measured.both_layouts if _chip(each.device.name) != chip]
+        return gpu_time.fit(without_device(measured.timings, chip), layouts)
 
-    def __getitem__(self, name: str) -> GpuTime:
-        chip, measured = _chip(name), self._measured
-        if chip not in self._fits:
-            layouts = [each for each in measured.both_layouts if _chip(each.device.name) != chip]
-            self._fits[chip] = gpu_time.fit(without_device(measured.timings, name), layouts)
-        return self._fits[chip]
+    return lambda name: without(_chip(name))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from models.gpu_step.channels_last import TwoLayouts
 from models.gpu_step.collectives import TIMED
 from models.gpu_step.device import Device
 from models.gpu_step.gpu_time import Timing
-from models.gpu_step.operators import Work
 from models.gpu_step.scaling import Scaling
 from models.gpu_step.step import StepWork
 from networks.gpu_steps import GpuStep
@@ -52,18 +51,17 @@ class MeasuredStep:
 
 @dataclass(frozen=True)
 class MeasuredPasses:
-    """Forward, or forward and backward, of a batch: operators with how often they are called."""
+    """Forward, or forward and backward, of a batch."""
 
     source: str
     model: str
     family: str
     mode: str
     batch: int
-    sequence_length: int
     device: Device
-    works: tuple[tuple[Work, float], ...]
+    work: StepWork
     passes_us: float
-    published_us: Mapping[str, float]
+    published_us: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,6 @@ class Speedup:
 
     network: str
     device: Device
-    sequence_length: int
     full: tuple[StepWork, int]
     half: tuple[StepWork, int]
     measured: float

@@ -27,53 +27,23 @@ Kind = Literal[
 ]
 """`none`: views and what runs on the host; `other`: unknown here."""
 
+_ATTENTION = (
+    *("_scaled_dot_product_", "_efficient_attention", "_flash_attention", "_cudnn_attention"),
+)
+"""How names of kernels of attention begin."""
+_LIBRARIES = ("native_", "cudnn_")
+_NORMS = ("batch_norm", "layer_norm", "group_norm")
 _SAME_NAME: Mapping[str, str] = {
-    "_conv_depthwise2d": "convolution",
-    "_efficient_attention_backward": "attention_backward",
-    "_efficient_attention_forward": "attention",
-    "_cudnn_attention_backward": "attention_backward",
-    "_cudnn_attention_forward": "attention",
-    "_flash_attention_backward": "attention_backward",
-    "_flash_attention_forward": "attention",
-    "_safe_softmax": "softmax",
-    "_scaled_dot_product_fused_attention_overrideable": "attention",
-    "_scaled_dot_product_fused_attention_overrideable_backward": "attention_backward",
-    "_scaled_dot_product_flash_attention_for_cpu": "attention",
-    "_scaled_dot_product_flash_attention_for_cpu_backward": "attention_backward",
-    "_scaled_dot_product_cudnn_attention": "attention",
-    "_scaled_dot_product_cudnn_attention_backward": "attention_backward",
-    "_scaled_dot_product_efficient_attention": "attention",
-    "_scaled_dot_product_efficient_attention_backward": "attention_backward",
-    "_scaled_dot_product_flash_attention": "attention",
-    "_scaled_dot_product_flash_attention_backward": "attention_backward",
-    "_softmax": "softmax",
+    **dict.fromkeys(("_conv_depthwise2d", "cudnn_convolution"), "convolution"),
+    **dict.fromkeys(("_softmax", "_safe_softmax"), "softmax"),
     "_softmax_backward_data": "softmax_backward",
     "_log_softmax": "log_softmax",
     "_log_softmax_backward_data": "log_softmax_backward",
-    "_to_copy": "copy",
-    "clone": "copy",
-    "copy_": "copy",
-    "contiguous": "copy",
-    "cudnn_batch_norm": "batch_norm",
-    "cudnn_batch_norm_backward": "batch_norm_backward",
-    "native_batch_norm": "batch_norm",
-    "native_batch_norm_backward": "batch_norm_backward",
-    "native_layer_norm": "layer_norm",
-    "native_layer_norm_backward": "layer_norm_backward",
-    "native_group_norm": "group_norm",
-    "native_group_norm_backward": "group_norm_backward",
-    "cudnn_convolution": "convolution",
+    **dict.fromkeys(("_to_copy", "clone", "copy_", "contiguous"), "copy"),
     "relu": "clamp_min",
     "hardtanh": "clamp",
-    "new_zeros": "fill",
-    "zeros": "fill",
-    "zeros_like": "fill",
-    "zero_": "fill",
-    "ones": "fill",
-    "ones_like": "fill",
-    "full": "fill",
-    "full_like": "fill",
-    "scalar_tensor": "fill",
+    **dict.fromkeys(("new_zeros", "zeros", "zeros_like", "zero_", "ones", "ones_like"), "fill"),
+    **dict.fromkeys(("full", "full_like", "scalar_tensor"), "fill"),
     "max_pool2d_with_indices": "max_pool2d",
     "max_pool2d_with_indices_backward": "max_pool2d_backward",
     "_adaptive_avg_pool2d": "avg_pool2d",
@@ -83,58 +53,36 @@ _SAME_NAME: Mapping[str, str] = {
 KIND_OF: Mapping[str, Kind] = {
     "attention": "attention",
     "attention_backward": "attention_backward",
-    "addmm": "matmul",
-    "baddbmm": "matmul",
-    "bmm": "matmul",
-    "mm": "matmul",
+    **dict.fromkeys(("addmm", "baddbmm", "bmm", "mm"), "matmul"),
     "copy": "copy",
     "fill": "fill",
-    "batch_norm": "normalization",
-    "batch_norm_backward": "normalization_backward",
-    "group_norm": "normalization",
-    "group_norm_backward": "normalization_backward",
-    "layer_norm": "normalization",
-    "layer_norm_backward": "normalization_backward",
-    "max_pool2d": "pooling",
-    "max_pool2d_backward": "pooling",
-    "avg_pool2d": "pooling",
-    "avg_pool2d_backward": "pooling",
-    "softmax": "softmax",
-    "softmax_backward": "softmax",
-    "log_softmax": "softmax",
-    "log_softmax_backward": "softmax",
-    "all": "reduction",
-    "amax": "reduction",
-    "any": "reduction",
-    "mean": "reduction",
-    "sum": "reduction",
-    "var_mean": "reduction",
-    "cat": "elementwise",
-    "stack": "elementwise",
+    **dict.fromkeys(_NORMS, "normalization"),
+    **dict.fromkeys((f"{name}_backward" for name in _NORMS), "normalization_backward"),
+    **dict.fromkeys(("max_pool2d", "max_pool2d_backward"), "pooling"),
+    **dict.fromkeys(("avg_pool2d", "avg_pool2d_backward"), "pooling"),
+    **dict.fromkeys(("softmax", "softmax_backward"), "softmax"),
+    **dict.fromkeys(("log_softmax", "log_softmax_backward"), "softmax"),
+    **dict.fromkeys(("all", "amax", "any", "mean", "sum", "var_mean"), "reduction"),
+    **dict.fromkeys(("cat", "stack"), "elementwise"),
 }
 ON_HOST = frozenset(
-    {
-        "_local_scalar_dense",
-        "detach",
-        "empty",
-        "empty_like",
-        "new_empty",
-        "lift_fresh",
-        "empty_strided",
-        "new_empty_strided",
-        "_unsafe_view",
-        "view",
-        "set_data",
-        "_has_compatible_shallow_copy_type",
-        "sym_size",
-        "is_nonzero",
-    }
+    (
+        *("_local_scalar_dense", "detach", "empty", "empty_like", "new_empty", "lift_fresh"),
+        *("empty_strided", "new_empty_strided", "_unsafe_view", "view", "set_data"),
+        *("_has_compatible_shallow_copy_type", "sym_size", "is_nonzero"),
+    )
 )
 
 
 def common_name(name: str) -> str:
     """Return the name that variants of an operator have in common."""
     name = name.removeprefix("aten::")
+    if name.startswith(_ATTENTION):
+        return "attention_backward" if name.endswith("_backward") else "attention"
+    for library in _LIBRARIES:
+        bare = name.removeprefix(library)
+        if bare.removesuffix("_backward") in _NORMS:
+            return bare
     name = _SAME_NAME.get(name, name)
     if name.endswith("_") and not name.startswith("_foreach_"):
         bare = name.removesuffix("_")

@@ -40,6 +40,7 @@ _DTYPES: Mapping[str, str] = {
 }
 _TF32 = re.compile("tf32|s1688|s884gemm_fp32", re.IGNORECASE)
 _OF_HOST = "HtoD|DtoH|Pageable|Pinned"
+_NORMS_WITH_BACKWARD = ("native_layer_norm", "native_batch_norm", "cudnn_batch_norm")
 _TRUTHS = re.compile("^(eq|ne|l[te]|g[te]|logical_|is)")
 
 
@@ -193,12 +194,9 @@ def _pointwise(name: str, call: _Call) -> Operator:
     return Operator(name, call.given, (Tensor(tuple(shape), dtype),))
 
 
-def _as_first(name: str, call: _Call) -> Operator:
-    return Operator(name, call.given, call.given[:1])
-
-
-def _as_second(name: str, call: _Call) -> Operator:
-    return Operator(name, call.given, call.given[1:2])
+def _as_given(place: int) -> _Maker:
+    """Return what makes an operator that writes a tensor like one that it is given."""
+    return lambda name, call: Operator(name, call.given, (call.given[place],))
 
 
 def _product(name: str, call: _Call) -> Operator:
@@ -290,10 +288,6 @@ def _normalization_backward(name: str, call: _Call) -> Operator:
     return Operator(name, call.given, (given, scale, scale))
 
 
-def _loss_backward(name: str, call: _Call) -> Operator:
-    return Operator(name, call.given, (call.tensor(1),))
-
-
 def _dropout(name: str, call: _Call) -> Operator:
     (given,) = call.given
     return Operator(name, (given,), (given, Tensor(given.shape, "bool")))
@@ -331,18 +325,14 @@ _SPECIAL: Mapping[str, _Maker] = {
     **dict.fromkeys(("sum", "mean", "amax", "amin"), _reduction),
     **dict.fromkeys(
         (
-            *("native_layer_norm", "native_batch_norm", "cudnn_batch_norm", "native_group_norm"),
+            *(*_NORMS_WITH_BACKWARD, "native_group_norm"),
             *("_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data"),
             *("native_dropout_backward", "nll_loss_forward"),
         ),
-        _as_first,
+        _as_given(0),
     ),
-    "max_pool2d_with_indices_backward": _as_second,
-    **dict.fromkeys(
-        ("native_layer_norm_backward", "native_batch_norm_backward"), _normalization_backward
-    ),
-    "cudnn_batch_norm_backward": _normalization_backward,
-    "nll_loss_backward": _loss_backward,
+    **dict.fromkeys(("max_pool2d_with_indices_backward", "nll_loss_backward"), _as_given(1)),
+    **dict.fromkeys((f"{norm}_backward" for norm in _NORMS_WITH_BACKWARD), _normalization_backward),
     "native_dropout": _dropout,
     "max_pool2d_with_indices": _pooling,
     **dict.fromkeys(

@@ -101,7 +101,7 @@ def speedups(rows: RowsBySet) -> Iterator[Speedup]:
                 passes.append((step_work(trace, None, as_trained), samples))
         if len(passes) == 2:
             measured = metrics["samples_per_s_half"] / metrics["samples_per_s_full"]
-            yield Speedup(network, devices()[device], words, passes[0], passes[1], measured)
+            yield Speedup(network, devices()[device], passes[0], passes[1], measured)
 
 
 def _profiled(

@@ -17,10 +17,10 @@ from models.gpu_step.timed_calls import (
     transformer_operators,
 )
 from models.gpu_step.timed_collectives import read_collectives
-from models.gpu_step.timed_layers import sailor_layers
 from models.gpu_step.timed_passes import (
     neusight_passes,
     pycls_passes,
+    sailor_layers,
     timm_inference,
     timm_passes,
     two_layouts,

@@ -59,7 +59,7 @@ class TimedWork:
     @cached_property
     def kind(self) -> str:
         """Which past errors are of steps like it."""
-        return kind_of_step(zip(self.work.works, self.work.calls, strict=True))
+        return kind_of_step(self.work)
 
 
 class StepForecaster:

@@ -10,9 +10,10 @@ precision, nothing is scaled).
 Source: torch/optim of PyTorch 2.11; ours otherwise.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +52,11 @@ class StepWork:
     """Which calls of `order` the host issues, 1: all; CUDA graphs have the others."""
     first_of_optimizer: int | None = None
     """Place in `works` from which on they are the optimizer's; None: nothing is."""
+
+    @classmethod
+    def of(cls, works: Sequence[Work], calls: Sequence[int]) -> Self:
+        """Return works that are done so often, one after the other; the host waits for none."""
+        return cls(tuple(works), np.repeat(np.arange(len(works)), calls), ())
 
     @cached_property
     def calls(self) -> NDArray[np.float64]:

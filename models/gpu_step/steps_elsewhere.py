@@ -161,4 +161,4 @@ def internevo_speedups(rows: RowsBySet) -> Iterator[Speedup]:
         if len(passes) == 2:
             device = devices()[both["kept"][1]["device"]]
             measured = both["again"][0] / both["kept"][0]
-            yield Speedup(f"internlm_7b on {gpus}", device, 2048, passes[0], passes[1], measured)
+            yield Speedup(f"internlm_7b on {gpus}", device, passes[0], passes[1], measured)

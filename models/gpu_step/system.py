@@ -29,8 +29,9 @@ from models.gpu_step.judged_steps import (
     UNKNOWN_WIDTH,
     JudgedCase,
     PastErrors,
-    device_cases,
+    cases_of,
     fit_hosts,
+    judged_devices,
     judged_elsewhere,
     judged_groups,
     past_errors,
@@ -336,7 +337,7 @@ def fit_model(
         for judged in judged_elsewhere(measured, times)
         if judged.measured.is_plain
     ]
-    devices = device_cases(measured)
+    devices = cases_of(*judged_devices(measured))
     past = past_errors({"timed": families, "untimed": devices})
     own = [timing for trace in traces for timing in trace.timings]
     timed, parallel = timed_kinds(measured.timings), Parallel.fitted(measured, clusters)

@@ -1,7 +1,12 @@
-"""Passes of networks that others timed: of transformers by operation, of CNNs by their traces."""
+"""Passes of networks that others timed: of transformers by operation, of CNNs by their traces.
+
+Layers that Sailor timed are as Megatron-DeepSpeed's `megatron/model/{opt,gpt_neo}_model.py` has
+them: attention by products, a mask and a softmax; biases of the projections of queries, keys and
+values alone.
+"""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -21,7 +26,7 @@ from models.gpu_step.public_rows import (
     shape_of,
     traces_of,
 )
-from models.gpu_step.step import StepWork, step_work
+from models.gpu_step.step import StepWork, in_tf32, step_work
 from models.gpu_step.timed_calls import OPERATOR_NAMES
 from networks.gpu_steps import Operator, Tensor
 
@@ -44,14 +49,15 @@ def neusight_passes(
         key = tuple(row[name] for name in keys)
         if device is None or row["trace"] != "present" or row["options"] or row["gpus"] != 1:
             continue
-        works: list[tuple[Work, float]] = []
+        works: list[Work] = []
+        calls: list[int] = []
         is_slowed = row["device"] == _SLOWED[0] and row["model"] in _SLOWED[1]
         for operation in operations[key]:
             forward = [work_of(operator) for operator in _forward(operation)]
             backward = backward_of(_forward(operation)) if row["mode"] == "train" else ()
             all_works = (*forward, *map(work_of, backward))
-            count = float(operation["count_in_step"])
-            works += [(work, count) for work in all_works if work.kind != "none"]
+            works += all_works
+            calls += [int(operation["count_in_step"])] * len(all_works)
             us = 1e6 * operation["value"]
             if len(forward) == 1 and us > 50 and not (is_slowed and row["mode"] == "inf"):
                 timings.append(Timing(forward[0], device, us, 1.0, row["family"]))
@@ -63,9 +69,8 @@ def neusight_passes(
                 row["family"],
                 row["mode"],
                 row["batch"],
-                row["sequence_length"],
                 device,
-                tuple(works),
+                StepWork.of(works, calls),
                 1e6 * row["value"],
                 {
                     name.removesuffix("_step_time_s"): 1e6 * seconds
@@ -214,14 +219,10 @@ def timm_inference(rows: RowsBySet) -> Iterator[MeasuredPasses]:
             if row["layout"] == "nhwc":
                 work = in_channels_last(work)
             works = tuple(
-                (
-                    replace(each, kind="elementwise", rows=each.rows * each.columns, columns=1)
-                    if each.name == "batch_norm"
-                    else each,
-                    float(calls),
-                )
-                for each, calls in zip(work.works, work.calls, strict=True)
-                if calls
+                replace(each, kind="elementwise", rows=each.rows * each.columns, columns=1)
+                if each.name == "batch_norm"
+                else each
+                for each in work.works
             )
             yield MeasuredPasses(
                 f"timm_inference_{row['layout']}",
@@ -229,18 +230,75 @@ def timm_inference(rows: RowsBySet) -> Iterator[MeasuredPasses]:
                 row["network"],
                 "inf",
                 batch,
-                0,
                 devices()[row["device"]],
-                works,
+                replace(work, works=works),
                 1e6 * batch / row["value"],
-                {},
             )
 
 
 def _of_images(source: str, family: str, row: Fields, work: StepWork) -> MeasuredPasses:
-    works = tuple(zip(work.works, work.calls.tolist(), strict=True))
     device = devices()[row["device"].lower()]
     us = 1e6 * row["value"]
-    return MeasuredPasses(
-        source, row["network"], family, "train", row["batch"], 0, device, works, us, {}
-    )
+    return MeasuredPasses(source, row["network"], family, "train", row["batch"], device, work, us)
+
+
+_TOKENS = 2048
+_MASKED = 4
+"""Place of the mask in a layer. It is filled into a view of scores in place, of which automatic
+differentiation copies the gradient, its slice, and the slice again where it belongs (PyTorch,
+torch/csrc/autograd/functions/tensor.cpp, `CopySlices`)."""
+_COPIES_OF_SLICES = 3
+_MODELS: Mapping[str, tuple[int, int, bool]] = {
+    "OPT-350": (1024, 16, True),
+    "GPT-Neo-2.7": (2560, 20, True),
+    "OPT-30": (7168, 56, False),
+}
+"""Hidden size, heads, and whether products have TF32 where a GPU has it (by their speed)."""
+
+
+def sailor_layers(rows: Sequence[Fields]) -> Iterator[MeasuredPasses]:
+    """Yield layers; of tensor-parallel ranks only those without, whose passes wait for none."""
+    keys = ("model", "device", "batch", "tensor_parallel")
+    for (model, name, batch, ranks), times_s in by_subject(rows, *keys).items():
+        if ranks > 1:
+            continue
+        hidden, heads, is_tf32 = _MODELS[model]
+        device = devices()[name]
+        forward = _layer(batch, hidden, heads, is_opt=model.startswith("OPT"))
+        square = forward[_MASKED].outputs[0]
+        copies = [Operator("clone", (square,), (square,))] * _COPIES_OF_SLICES
+        works = [work_of(each) for each in (*forward, *backward_of(forward), *copies)]
+        if is_tf32 and "tf32" in device.peak:
+            works = [in_tf32(work) for work in works]
+        us = 1e6 * (times_s["forward_s"] + times_s["backward_s"])
+        family = model.partition("-")[0]
+        work = StepWork.of(works, [1] * len(works))
+        yield MeasuredPasses("sailor", model, family, "train", batch, device, work, us)
+
+
+def _layer(batch: int, hidden: int, heads: int, *, is_opt: bool) -> list[Operator]:
+    """Return operators of a forward pass; layers of OPT have ReLU, and no dropout."""
+    tokens, all_heads, size = batch * _TOKENS, batch * heads, hidden // heads
+    rows: Shape = (tokens, hidden)
+    wide: Shape = (tokens, 4 * hidden)
+    square: Shape = (all_heads, _TOKENS, _TOKENS)
+    normalized = call("native_layer_norm", [rows, (hidden,), (hidden,)], [rows])
+    added = call("add", [rows, rows], [rows])
+    of_heads: Shape = (all_heads, _TOKENS, size)
+    attention = [
+        call("mm", [rows, (hidden, 3 * hidden)], [(tokens, 3 * hidden)]),
+        call("add", [(tokens, 3 * hidden), (3 * hidden,)], [(tokens, 3 * hidden)]),
+        call("bmm", [of_heads, (all_heads, size, _TOKENS)], [square]),
+        call("masked_fill", [square], [square]),
+        call("_softmax", [square], [square]),
+        call("bmm", [square, of_heads], [of_heads]),
+        call("clone", [rows], [rows]),
+        call("mm", [rows, (hidden, hidden)], [rows]),
+    ]
+    between = [
+        call("mm", [rows, (hidden, 4 * hidden)], [wide]),
+        call("relu" if is_opt else "gelu", [wide], [wide]),
+        call("mm", [wide, (4 * hidden, hidden)], [rows]),
+    ]
+    dropped = [] if is_opt else dropout(rows)
+    return [normalized, *attention, *dropped, added, normalized, *between, *dropped, added]

@@ -21,8 +21,9 @@ from models.gpu_step.judged_steps import (
 from models.gpu_step.measurements import Measurements
 from models.gpu_step.operators import Work
 from models.gpu_step.public_measurements import read_measurements
+from models.gpu_step.step import StepWork
 from models.gpu_step.timed_calls import kernels, products
-from models.gpu_step.timed_layers import sailor_layers
+from models.gpu_step.timed_passes import sailor_layers
 from tests.models.gpu_step.public import PUBLIC
 
 
@@ -54,10 +55,11 @@ def test_a_layer_has_the_products_of_its_model() -> None:
     row = {"model": "OPT-350", "device": "NVIDIA A100-SXM4-40GB", "batch": 2, "tensor_parallel": 1}
     rows = [row | {"metric": name, "value": 0.01} for name in ("forward_s", "backward_s")]
     (layer,) = sailor_layers([*rows, *[each | {"tensor_parallel": 2} for each in rows]])
-    flops = sum(work.flops * calls for work, calls in layer.works if work.kind == "matmul")
+    products = [work for work in layer.work.works if work.kind == "matmul"]
+    flops = sum(work.flops for work in products)
     assert flops == 3 * 2 * 2048 * (24 * 1024**2 + 4 * 2048 * 1024)
     assert layer.passes_us == pytest.approx(20_000)
-    assert {work.dtype for work, _ in layer.works if work.kind == "matmul"} == {"tf32"}
+    assert {work.dtype for work in products} == {"tf32"}
 
 
 def test_steps_of_others_have_what_they_are_trained_with(measured: Measurements) -> None:
@@ -110,9 +112,10 @@ def test_intervals_are_as_wide_as_errors_of_the_kind_where_there_are_some() -> N
 def test_a_step_is_of_the_kind_of_most_of_its_products() -> None:
     mm = Work("matmul", "mm", "bfloat16", 10.0, 1.0)
     convolution = Work("convolution", "convolution", "float32", 15.0, 1.0)
-    assert kind_of_step([(mm, 2.0), (convolution, 1.0)]) == "products in half precision"
-    assert kind_of_step([(mm, 1.0), (convolution, 1.0)]) == "convolutions in full precision"
-    assert kind_of_step([(Work("copy", "copy", "float32", 0.0, 8.0), 1.0)]) == "no products"
+    both, copy = (mm, convolution), Work("copy", "copy", "float32", 0.0, 8.0)
+    assert kind_of_step(StepWork.of(both, [2, 1])) == "products in half precision"
+    assert kind_of_step(StepWork.of(both, [1, 1])) == "convolutions in full precision"
+    assert kind_of_step(StepWork.of([copy], [1])) == "no products"
 
 
 def test_inference_is_judged_in_both_layouts(measured: Measurements) -> None:
@@ -121,9 +124,9 @@ def test_inference_is_judged_in_both_layouts(measured: Measurements) -> None:
     contiguous = by_source["nchw", "rtx4090", "resnet50"]
     other = by_source["nhwc", "rtx4090", "resnet50"]
     assert other.passes_us < contiguous.passes_us
-    assert any(work.channels_last for work, _ in other.works)
-    assert not any(work.kind.endswith("backward") for work, _ in contiguous.works)
-    assert not any(work.kind == "normalization" for work, _ in contiguous.works)
+    assert any(work.channels_last for work in other.work.works)
+    called = [contiguous.work.works[place].kind for place in contiguous.work.order]
+    assert not any(kind.endswith("backward") or kind == "normalization" for kind in called)
 
 
 def test_collectives_are_read_with_the_sizes_of_whole_buffers(measured: Measurements) -> None:

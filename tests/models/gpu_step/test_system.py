@@ -16,7 +16,13 @@ import pytest
 
 from models.gpu_step import scenario_steps
 from models.gpu_step.host_time import RELATIVE, HostTime
-from models.gpu_step.judged_steps import PastErrors, device_cases, judged_families, simulated
+from models.gpu_step.judged_steps import (
+    PastErrors,
+    cases_of,
+    judged_devices,
+    judged_families,
+    simulated,
+)
 from models.gpu_step.measurements import Measurements
 from models.gpu_step.public_measurements import read_measurements
 from models.gpu_step.scenario_steps import gpu_of
@@ -456,7 +462,7 @@ def test_a_device_that_is_left_out_has_no_influence_on_its_forecasts() -> None:
             for measured_device in names
             if measured_device == device
         ]
-        errors = [case.error for case in device_cases(replace(measurements, steps=()))]
+        errors = [case.error for case in cases_of(*judged_devices(replace(measurements, steps=())))]
         return [error for error, device in zip(errors, order, strict=True) if device == name]
 
     assert forecasts(plain, "v100") == forecasts(permuted, "v100")
