@@ -15,12 +15,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import polars as pl
+from pydantic import PlainSerializer, PlainValidator
 
-from models.gpu_step.columns import Vector
+from models.gpu_step.columns import KeptVector, Vector
 
 Collective = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
 _BASE_S = 6.6e-6
@@ -68,6 +69,12 @@ _ASKED = {
     "network_bps": pl.Float64,
     "size_bytes": pl.Float64,
 }
+_KeptOperations = Annotated[
+    pl.DataFrame,
+    PlainValidator(lambda columns: pl.DataFrame(columns, _ASKED)),
+    PlainSerializer(lambda frame: frame.to_dict(as_series=False)),
+]
+"""Operations of a fit, which JSON has as columns."""
 Operations = Mapping[str, Any]
 """Columns of `_ASKED` as arrays, and `source`, the first word of `cluster`."""
 TIMED = _ASKED | {"seconds": pl.Float64}
@@ -113,8 +120,8 @@ class _Left:
     That is logarithms of measured over closed form; `weights` are what `timed` ones tell of others.
     """
 
-    timed: pl.DataFrame
-    weights: Vector
+    timed: _KeptOperations
+    weights: KeptVector
     is_across: bool
 
     @classmethod
@@ -214,8 +221,14 @@ class Collectives:
     across: _Left
     widths: Mapping[str, float] = field(default_factory=dict)
     deviations: float = 0.0
-    _asked: dict[tuple[Any, ...], Vector] = field(default_factory=dict, init=False, compare=False)
-    _alone: dict[tuple[Any, ...], Vector] = field(default_factory=dict, init=False, compare=False)
+
+    @cached_property
+    def _asked(self) -> dict[tuple[Any, ...], Vector]:
+        return {}
+
+    @cached_property
+    def _alone(self) -> dict[tuple[Any, ...], Vector]:
+        return {}
 
     def seconds(self, collective: Collective, sizes_bytes: Vector, topology: Topology) -> Vector:
         """Return seconds of operations, each of the bytes of its whole buffer.
@@ -260,26 +273,6 @@ class Collectives:
         small, large = (self.widths.get(_kind(collective, each), 1.0) for each in (False, True))
         widths: Vector = np.where(sizes_bytes >= 2**_MIDDLE, large, small)
         return widths
-
-    def fields(self) -> dict[str, Any]:
-        """Return the fit for JSON."""
-        return {"widths": dict(self.widths)} | {
-            name: {"timed": part.timed.to_dict(as_series=False), "weights": part.weights.tolist()}
-            for name, part in (("within", self.within), ("across", self.across))
-        }
-
-    @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> Self:
-        """Return the fit of JSON."""
-        within, across = (
-            _Left(
-                pl.DataFrame(fields[name]["timed"], _ASKED),
-                np.array(fields[name]["weights"], float),
-                name == "across",
-            )
-            for name in ("within", "across")
-        )
-        return cls(within, across, fields["widths"])
 
 
 def fit(rows: pl.DataFrame) -> Collectives:

@@ -8,16 +8,22 @@ ours otherwise.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import PlainSerializer, PlainValidator
 
 from models.gpu_step.device import Device
 from models.gpu_step.operators import CONVOLUTIONS, HALF, PRODUCTS, Work
 from networks.gpu_steps import DTYPE_BYTES
 
 Vector = NDArray[np.float64]
+_OF_LIST = PlainValidator(lambda values: np.array(values))
+_AS_LIST = PlainSerializer(lambda kept: kept.tolist())
+KeptVector = Annotated[Vector, _OF_LIST, _AS_LIST]
+KeptNames = Annotated[NDArray[np.str_], _OF_LIST, _AS_LIST]
+"""Arrays of a fit, which JSON has as lists."""
 
 FLOOR_US = 1.0
 """A kernel that does nothing takes this long (gpu_h100: `fill_` of one number, 1.0 us)."""

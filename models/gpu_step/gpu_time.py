@@ -20,18 +20,19 @@ of a GPU's work: NeuSight (Lee et al., ASPLOS 2025, section 4); ours otherwise.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Annotated, Self
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
+from pydantic import PlainSerializer, PlainValidator
 
 from models.gpu_step import channels_last
 from models.gpu_step.channels_last import TwoLayouts
-from models.gpu_step.columns import Calls, Vector
-from models.gpu_step.device import Device
+from models.gpu_step.columns import Calls, KeptNames, KeptVector, Vector
+from models.gpu_step.device import Device, devices
 from models.gpu_step.operator_kinds import Kind
 from models.gpu_step.operators import PRODUCTS, Work
 
@@ -51,6 +52,14 @@ _MOST = 3.0
 _ROUNDS = 12
 
 
+KeptDevice = Annotated[
+    Device,
+    PlainValidator(lambda name: devices()[name]),
+    PlainSerializer(lambda device: device.name),
+]
+"""A device, which JSON has as its name."""
+
+
 @dataclass(frozen=True)
 class Timing:
     """A call that was timed: microseconds of one call of `work` on `device`, seen `calls` times.
@@ -59,7 +68,7 @@ class Timing:
     """
 
     work: Work
-    device: Device
+    device: KeptDevice
     us: float
     calls: float = 1.0
     family: str = ""
@@ -83,41 +92,23 @@ def _by_kind(works: Sequence[Work]) -> Mapping[Kind, list[int]]:
 
 
 @dataclass(frozen=True)
-class _Regression:
+class Regression:
     """Of one kind; `places` and `residuals` of the calls that were timed, `on` their devices."""
 
-    base: Vector
-    own: Mapping[str, Vector]
-    slopes: Vector
+    base: KeptVector
+    own: Mapping[str, KeptVector]
+    slopes: KeptVector
     names: Mapping[str, float]
     devices: Mapping[str, float]
-    places: Vector
-    residuals: Vector
-    named: NDArray[np.str_]
-    on: NDArray[np.str_]
+    places: KeptVector
+    residuals: KeptVector
+    named: KeptNames
+    on: KeptNames
 
     @cached_property
     def pooled(self) -> "_Pooled":
         """Return calls that were timed, those of one place, name and device as one."""
         return _Pooled.of(self.places, self.residuals, self.named, self.on)
-
-    def fields(self) -> dict[str, Any]:
-        """Return what JSON can hold."""
-        plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {
-            name: dict(value) if isinstance(value, Mapping) else value.tolist()
-            for name, value in plain.items()
-        } | {"own": {name: shares.tolist() for name, shares in self.own.items()}}
-
-    @classmethod
-    def of(cls, plain: Mapping[str, Any]) -> Self:
-        """Return the regression of its fields."""
-        own = {name: np.array(shares) for name, shares in plain["own"].items()}
-        values = {
-            name: np.array(value) if isinstance(value, list) else value
-            for name, value in plain.items()
-        }
-        return cls(**values | {"own": own})
 
 
 @dataclass(frozen=True)
@@ -150,14 +141,12 @@ class _Pooled:
         return cls(calls[:, 2:] / _SMOOTH_WIDTH, sums, slices, devices)
 
 
+@dataclass(frozen=True, eq=False)
 class GpuTime:
-    """Times of operators; see the module."""
+    """Times of operators by regressions of kinds, and what `channels_last` saves."""
 
-    def __init__(
-        self, regressions: Mapping[Kind, _Regression], saved: Sequence[float] = (0.0, 0.0)
-    ) -> None:
-        """Take regressions, and what `channels_last` saves."""
-        self._regressions, self._saved = regressions, saved
+    regressions: Mapping[Kind, Regression]
+    saved: Sequence[float] = (0.0, 0.0)
 
     def us(self, works: Sequence[Work], devices: Sequence[Device]) -> Vector:
         """Return [devices, calls]: microseconds of a call; 0 of what launches nothing.
@@ -174,34 +163,22 @@ class GpuTime:
             kind_us = calls.roofline_us
             if regression is not None:
                 kind_us = _times(regression, kind_works, calls, devices)
-            us[:, at] = channels_last.in_layout(kind_us, kind_works, calls, self._saved)
+            us[:, at] = channels_last.in_layout(kind_us, kind_works, calls, self.saved)
         us *= [work.repeats for work in works]
         return us
 
     def knows(self, work: Work) -> bool:
         """Whether an operator of this name was timed."""
-        regression = self._regressions.get(work.kind)
+        regression = self.regressions.get(work.kind)
         return regression is not None and work.name in regression.names
 
-    def _of(self, kind: Kind) -> _Regression | None:
+    def _of(self, kind: Kind) -> Regression | None:
         like: Kind = "matmul" if kind in PRODUCTS else "elementwise"
-        return self._regressions.get(kind) or self._regressions.get(like)
-
-    def fields(self) -> dict[str, Any]:
-        """Return what JSON can hold."""
-        regressions = {kind: each.fields() for kind, each in self._regressions.items()}
-        return {"regressions": regressions, "saved": list(self._saved)}
-
-    @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> Self:
-        """Return the fit of its fields."""
-        regressions: Mapping[Any, Any] = fields["regressions"]
-        by_kind = {kind: _Regression.of(each) for kind, each in regressions.items()}
-        return cls(by_kind, fields["saved"])
+        return self.regressions.get(kind) or self.regressions.get(like)
 
 
 def _times(
-    regression: _Regression,
+    regression: Regression,
     works: Sequence[Work],
     calls: Calls,
     devices: Sequence[Device],
@@ -217,7 +194,7 @@ def _times(
 
 
 def _smoothed(
-    regression: _Regression, works: Sequence[Work], calls: Calls, devices: Sequence[Device]
+    regression: Regression, works: Sequence[Work], calls: Calls, devices: Sequence[Device]
 ) -> Vector:
     """Return the mean of what the regression left at like shapes, shrunk towards nothing.
 
@@ -256,7 +233,7 @@ def fit(timings: Sequence[Timing], both_layouts: Sequence[TwoLayouts] = ()) -> G
     return GpuTime(regressions, channels_last.fit(pairs))
 
 
-def _fit_kind(timings: Sequence[Timing]) -> _Regression:
+def _fit_kind(timings: Sequence[Timing]) -> Regression:
     timings = sorted(timings, key=lambda timing: timing.device.name)
     on = np.array([timing.device.name for timing in timings])
     named = np.array([timing.work.name for timing in timings])
@@ -287,7 +264,7 @@ def _fit_kind(timings: Sequence[Timing]) -> _Regression:
     slopes, (by_name, by_device), left = _regressed(matrix, target, weights, (named, on))
     # Few digits: there are thousands of them in a fit that is kept.
     few, residuals = np.round(places, 3), np.round(left, 4)
-    return _Regression(base, own, slopes, by_name, by_device, few, residuals, named, on)
+    return Regression(base, own, slopes, by_name, by_device, few, residuals, named, on)
 
 
 def _held_shares(rows: Vector, wanted: Vector, towards: Vector) -> Vector:

@@ -12,8 +12,8 @@ Rasmussen and Williams, Gaussian Processes for Machine Learning, equation 2.25.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, Self
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -33,22 +33,24 @@ _MOST = 1000
 """Operators of a kind that count: those that take the most."""
 
 
+@dataclass(frozen=True, eq=False)
 class OwnTimes:
-    """Times of operators as public rows tell them, corrected on boards that were traced."""
+    """Times of operators as a fit to public rows tells them, corrected on boards that were traced.
 
-    def __init__(self, public: GpuTime, own: Iterable[Timing] = ()) -> None:
-        """Take a fit to public rows, and operators of own traces."""
-        self._public, self._own = public, tuple(own)
-        self._left: dict[str, Mapping[Kind, _Left]] = {}  # of boards that were asked about
+    `timings`: operators of own traces.
+    """
 
-    @property
-    def timings(self) -> Sequence[Timing]:
-        """Operators of own traces."""
-        return self._own
+    public: GpuTime
+    timings: Sequence[Timing] = ()
+
+    @cached_property
+    def _left(self) -> "dict[str, Mapping[Kind, _Left]]":
+        """What is left on boards that were asked about."""
+        return {}
 
     def us(self, works: Sequence[Work], boards: Sequence[Device]) -> Vector:
         """Return [boards, works]: microseconds of a call; 0 of what launches nothing."""
-        us = self._public.us(works, boards)
+        us = self.public.us(works, boards)
         for row, board in zip(us, boards, strict=True):
             for kind, left in self._left_on(board.name).items():
                 at = [place for place, work in enumerate(works) if work.kind == kind]
@@ -59,31 +61,14 @@ class OwnTimes:
     def _left_on(self, board: str) -> "Mapping[Kind, _Left]":
         if board not in self._left:
             by_kind: dict[Kind, list[Timing]] = defaultdict(list)
-            for timing in _means(each for each in self._own if each.device.name == board):
+            for timing in _means(each for each in self.timings if each.device.name == board):
                 by_kind[timing.work.kind].append(timing)
-            self._left[board] = {kind: _Left(self._public, of) for kind, of in by_kind.items()}
+            self._left[board] = {kind: _Left(self.public, of) for kind, of in by_kind.items()}
         return self._left[board]
 
     def knows(self, work: Work) -> bool:
         """Whether an operator of this name was timed by others."""
-        return self._public.knows(work)
-
-    def fields(self) -> dict[str, Any]:
-        """Return what JSON can hold."""
-        own = [
-            [asdict(timing.work), timing.device.name, timing.us, timing.calls]
-            for timing in self._own
-        ]
-        return {"public": self._public.fields(), "own": own}
-
-    @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> Self:
-        """Return the times of their fields."""
-        own = (
-            Timing(Work(**work), devices()[name], us, calls)
-            for work, name, us, calls in fields["own"]
-        )
-        return cls(GpuTime.of(fields["public"]), own)
+        return self.public.knows(work)
 
 
 def _means(timings: Iterable[Timing]) -> list[Timing]:

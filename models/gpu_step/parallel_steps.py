@@ -5,7 +5,7 @@ times the slowest stage, and once all other stages, which virtual stages shorten
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil
 from typing import Any, Self
@@ -61,29 +61,6 @@ class Parallel:
         """Return the same with collectives as slow as one in twenty is."""
         slow = replace(self.collectives, deviations=collectives.NINE_OF_TEN)
         return replace(self, collectives=slow)
-
-    def fields(self) -> dict[str, Any]:
-        """Return the fit for JSON."""
-        return {
-            "collectives": self.collectives.fields(),
-            "interference": asdict(self.interference),
-            "past": {name: asdict(errors) for name, errors in self.past.items()},
-            "most_gpus": self.most_gpus,
-            "own_bps": self.own_bps,
-            "own_sources": self.own_sources,
-        }
-
-    @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> Self:
-        """Return the fit of JSON."""
-        return cls(
-            **{
-                **fields,
-                "collectives": Collectives.of(fields["collectives"]),
-                "interference": Interference(**fields["interference"]),
-                "past": {name: PastErrors(**errors) for name, errors in fields["past"].items()},
-            }
-        )
 
     @classmethod
     def fitted(cls, measured: Measurements, own: OwnClusters | None = None) -> Self:

@@ -15,12 +15,14 @@ measured; on others, or where most operators were timed elsewhere (`timed_kinds`
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache, cached_property
 from math import exp, hypot, log
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any
 
 import polars as pl
+from pydantic import TypeAdapter
 
 from models.gpu_step import gpu_time, own_clusters, own_traces
 from models.gpu_step.device import Device, boards
@@ -71,34 +73,36 @@ _FROZEN = 0.05
 """Part of all parameters from which on a step is one with frozen parameters."""
 
 
+@dataclass(frozen=True, eq=False)
 class GpuStepModel:
-    """A fitted `gpu_step`."""
+    """A fitted `gpu_step`.
 
-    def __init__(
-        self,
-        times: OwnTimes,
-        classes: HostClasses,
-        past: Mapping[str, PastErrors],
-        timed: TimedKinds,
-        parallel: Parallel,
-        judged: Sequence[JudgedCase] = (),
-        traces: Traces = MappingProxyType({}),
-    ) -> None:
-        """Take what was fitted.
+    Attributes:
+        times: of operators.
+        classes: of hosts, as public steps tell them, and those that were measured.
+        past: errors of networks on `timed` devices, and of devices known by data sheet.
+        timed: where operators of each kind were timed.
+        parallel: of several GPUs.
+        judged: the cases behind `past`.
+        traces: of one's own, by device.
+    """
 
-        Args:
-            times: of operators.
-            classes: of hosts, as public steps tell them, and those that were measured.
-            past: errors of networks on `timed` devices, and of devices known by data sheet.
-            timed: where operators of each kind were timed.
-            parallel: of several GPUs.
-            judged: the cases behind `past`.
-            traces: of one's own, by device.
-        """
-        self.judged, self._traces, self._own_kinds = judged, traces, timed_kinds(times.timings)
-        self._times, self._classes, self._past, self._timed = times, classes, past, timed
-        self._parallel = parallel
-        self.steps = StepForecaster(times, classes, timed, parallel)
+    times: OwnTimes
+    classes: HostClasses
+    past: Mapping[str, PastErrors]
+    timed: TimedKinds
+    parallel: Parallel
+    judged: Sequence[JudgedCase] = ()
+    traces: Traces = field(default_factory=dict)
+
+    @cached_property
+    def steps(self) -> StepForecaster:
+        """Steps of scenarios."""
+        return StepForecaster(self.times, self.classes, self.timed, self.parallel)
+
+    @cached_property
+    def _own_kinds(self) -> TimedKinds:
+        return timed_kinds(self.times.timings)
 
     def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
         """Return the seconds of a step, with an interval."""
@@ -108,7 +112,7 @@ class GpuStepModel:
             width = self._past_of(scenario).half_width + UNKNOWN_WIDTH * step.unknown_share
             if (where := reach_of(scenario)) is not None:
                 of_links = log(self.steps.slower(scenario).step_s / step.step_s)
-                width = hypot(width, max(self._parallel.past[where].half_width, of_links))
+                width = hypot(width, max(self.parallel.past[where].half_width, of_links))
             value = step.step_s
             fastest, slowest = self._with_hosts(scenario)
             low, high = value * fastest / exp(width), value * slowest * exp(width)
@@ -118,9 +122,9 @@ class GpuStepModel:
     def _with_hosts(self, scenario: Scenario) -> tuple[float, float]:
         """Return how many times as long a step takes with the fastest and the slowest host."""
         step = self.steps.step(scenario).alone
-        if self._classes.of_node(node_type_of(scenario))[1] != "public":
+        if self.classes.of_node(node_type_of(scenario))[1] != "public":
             return 1.0, 1.0
-        return self._classes.spread_of(step.host_us, step.gpu_us)
+        return self.classes.spread_of(step.host_us, step.gpu_us)
 
     def detail(self, scenario: Scenario) -> Mapping[str, Any]:
         """Return what a forecast consists of.
@@ -170,8 +174,8 @@ class GpuStepModel:
         computed_in = max(flops, key=lambda dtype: flops[dtype], default="float32")
         if computed_in not in HALF and load.precision not in HALF:
             computed_in = load.precision  # TF32 of convolutions is no type of theirs
-        of_scaling = None if where is None else self._parallel.past[where]
-        own_links = self._parallel.own_sources.get(node_type_of(scenario), ())
+        of_scaling = None if where is None else self.parallel.past[where]
+        own_links = self.parallel.own_sources.get(node_type_of(scenario), ())
         return {
             "device": device.name,
             "binds": forecast.binds,
@@ -183,7 +187,7 @@ class GpuStepModel:
             "bubble_s": forecast.bubble_s,
             "tensor_s": forecast.tensor_s,
             "transfer_s": forecast.transfer_s,
-            "most_gpus_judged": self._parallel.most_gpus,
+            "most_gpus_judged": self.parallel.most_gpus,
             "scaling_percent": of_scaling and of_scaling.percent,
             "scaling_n": of_scaling and of_scaling.n,
             "gpu_s": step.gpu_us * 1e-6,
@@ -193,7 +197,7 @@ class GpuStepModel:
             "product_flops": sum(flops.values()),
             "peak_flops_per_s": device.peak.get(computed_in, device.peak["float32"]),
             "peak_Bps": device.bandwidth,
-            "host_rests_on": self._classes.of_node(node_type_of(scenario))[1],
+            "host_rests_on": self.classes.of_node(node_type_of(scenario))[1],
             "processor": processor_of(node_type_of(scenario)),
             "fastest_host": fastest,
             "slowest_host": slowest,
@@ -210,7 +214,7 @@ class GpuStepModel:
             "largest_batch_size": memory.largest_batch_size(device, load.batch_size),
             "unknown_share": forecast.unknown_share,
             "rests_on": "public" if self._rests_on_itself(scenario) else "data sheet",
-            "own_traces": list(self._traces.get(device.name, ())),
+            "own_traces": list(self.traces.get(device.name, ())),
             "own_share": self._own_share(scenario),
             "own_clusters": list(own_links) if where else [],
             "timed_on": [dict(vars(each)) for each in self.steps.alone(scenario).timed_on],
@@ -230,36 +234,8 @@ class GpuStepModel:
 
     def parameters_json(self) -> str:
         """Return the fit as JSON."""
-        fields = {
-            "times": self._times.fields(),
-            "classes": asdict(self._classes),
-            "past": {name: asdict(errors) for name, errors in self._past.items()},
-            "timed": self._timed,
-            "timed_nodes": self._timed_nodes(),
-            "parallel": self._parallel.fields(),
-            "judged": [list(asdict(case).values()) for case in self.judged],
-            "traces": self._traces,
-        }
+        fields = _in_json().dump_python(self, mode="json") | {"timed_nodes": self._timed_nodes()}
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Return the fit of JSON."""
-        fields = json.loads(text)
-        classes = fields["classes"]
-        return cls(
-            OwnTimes.of(fields["times"]),
-            HostClasses(
-                HostTime(**classes["times"]),
-                classes["slowness"],
-                {name: HostTime(**host) for name, host in classes["measured"].items()},
-            ),
-            {name: PastErrors(**errors) for name, errors in fields["past"].items()},
-            fields["timed"],
-            Parallel.of(fields["parallel"]),
-            [JudgedCase(*case) for case in fields["judged"]],
-            fields["traces"],
-        )
 
     def _timed_nodes(self) -> list[str]:
         """Return node types, or families of them, and in what their GPU was timed.
@@ -282,7 +258,7 @@ class GpuStepModel:
             device.name in by_device
             and kind.startswith(f"{_MOSTLY_OF[of]} ")
             and kind.endswith(" half") == (precision in HALF)
-            for kind, by_device in self._timed.items()
+            for kind, by_device in self.timed.items()
         )
 
     def _rests_on_itself(self, scenario: Scenario) -> bool:
@@ -302,10 +278,15 @@ class GpuStepModel:
     def _past_of(self, scenario: Scenario) -> PastErrors:
         """Return past errors of forecasts like it, of its kind of step where there are some."""
         kind = self.steps.work(scenario).kind
-        is_judged = gpu_of(scenario).name in self._past["timed"].devices
+        is_judged = gpu_of(scenario).name in self.past["timed"].devices
         name = "timed" if is_judged and self._rests_on_itself(scenario) else "untimed"
-        past = self._past.get(f"{name}, {kind}", self._past[name])
+        past = self.past.get(f"{name}, {kind}", self.past[name])
         return past if name == "timed" else replace(past, devices=())
+
+
+@cache
+def _in_json() -> TypeAdapter[GpuStepModel]:
+    return TypeAdapter(GpuStepModel)
 
 
 def fit_model(
@@ -372,7 +353,7 @@ GPU_STEP = System(
         own_traces.read_traces(tables),
         own_clusters.read_clusters(tables),
     ),
-    load=lambda text, _: GpuStepModel.from_json(text),
+    load=lambda text, _: _in_json().validate_json(text),
     loads_alone=True,
     pooled=True,
     prepare=lambda scenarios: prepare(

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from pydantic import TypeAdapter
 
 from models.gpu_step import channels_last, gpu_time
 from models.gpu_step.channels_last import TwoLayouts, in_channels_last
@@ -64,7 +65,8 @@ def test_they_are_of_half_precision_alone() -> None:
     timings = [Timing(work, gpu, 500.0) for work in (*_works("float16"), *_works("float32"))]
     pairs = [TwoLayouts("", _step((5, 3, 2)), gpu, 0.7)]
     times = gpu_time.fit(timings, pairs)
-    again = gpu_time.GpuTime.of(times.fields())
+    in_json = TypeAdapter(gpu_time.GpuTime)
+    again = in_json.validate_json(in_json.dump_json(times))
     for dtype, is_faster in (("float16", True), ("float32", False)):
         step = _step((5, 3, 2), dtype)
         us, last_us = (again.us(each.works, [gpu])[0] for each in (step, in_channels_last(step)))

@@ -1,11 +1,11 @@
 """Times of collectives: closed forms, what a fit finds again, and what it does not know."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import polars as pl
 import pytest
+from pydantic import TypeAdapter
 
 from models.gpu_step.collectives import NINE_OF_TEN, TIMED, Collective, Collectives, Topology, fit
 
@@ -113,6 +113,7 @@ def test_intervals_are_as_wide_as_clusters_differ_that_are_left_out() -> None:
 
 def test_a_fit_is_the_same_after_json() -> None:
     fitted = fit(pl.concat([timed(1.5, NODE), timed(2.0, Topology(4, 2, 300e9, 50e9))]))
-    again = Collectives.of(json.loads(json.dumps(fitted.fields())))
+    in_json = TypeAdapter(Collectives)
+    again = in_json.validate_json(in_json.dump_json(fitted))
     for topology in (NODE, Topology(8, 4, 300e9, 50e9)):
         assert seconds(again, topology, *SIZES) == seconds(fitted, topology, *SIZES)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import TypeAdapter
 
 from models.gpu_step.device import devices
 from models.gpu_step.gpu_time import Timing, fit
@@ -154,5 +155,6 @@ def test_only_what_is_like_traced_operators_on_their_board_is_corrected() -> Non
     same, near, far, other = own.us(asked, [l4])[0] / public.us(asked, [l4])[0]
     assert 1.6 < same < 2.0 and 1.2 < near < same and 1.0 < far < near and other == 1.0
     assert np.array_equal(own.us(asked, [t4]), public.us(asked, [t4]))
-    again = OwnTimes.of(own.fields())
+    in_json = TypeAdapter(OwnTimes)
+    again = in_json.validate_json(in_json.dump_json(own))
     assert np.allclose(again.us(asked, [l4]), own.us(asked, [l4]))

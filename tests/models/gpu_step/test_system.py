@@ -141,10 +141,10 @@ def test_operators_of_unknown_work_are_refused_above_a_twentieth_of_the_gpus_tim
         return replace(step, operators=operators, order=(*step.order, len(operators) - 1))
 
     case = scenario(batch_size=256, dnn="resnet50", image_size=224)
-    known = GpuStepModel.from_json(model().parameters_json())
+    known = GPU_STEP.load(model().parameters_json(), {})
     plain = known.detail(case)
     monkeypatch.setattr(scenario_steps, "gpu_steps", steps)
-    doubted = GpuStepModel.from_json(model().parameters_json())
+    doubted = GPU_STEP.load(model().parameters_json(), {})
     if is_refused:
         with pytest.raises(NotCovered, match=r"resnet50: operators .* up to \d+ %.* mine::fused;"):
             doubted.predict([case])
@@ -186,7 +186,7 @@ def test_flops_of_a_model_are_none_that_are_computed_again_and_in_the_type_of_mo
         }
 
     monkeypatch.setattr(scenario_steps, "gpu_steps", steps)
-    fitted = GpuStepModel.from_json(model().parameters_json())
+    fitted = GPU_STEP.load(model().parameters_json(), {})
     detail = fitted.detail(scenario(batch_size=8))
     assert detail["product_flops"] == 3 * 2 * 64 * 8 * 1024 * 1024
     assert detail["peak_flops_per_s"] == gpu_of(scenario()).peak["bfloat16"]
