@@ -171,7 +171,10 @@ def _steps(families: Sequence[JudgedStep]) -> Iterator[Figure]:
         steps = [judged for judged in families if is_meant(judged)]
         if not steps:
             continue
-        larger_errors = [judged.larger_of_both_us / judged.measured.step_us - 1 for judged in steps]
+        larger_errors = [
+            max(judged.step.host_us, judged.step.gpu_us) / judged.measured.step_us - 1
+            for judged in steps
+        ]
         floor = [judged.measured.synchronised_us / judged.measured.step_us - 1 for judged in steps]
         yield figure(
             f"gpu_h100, families left out: {what}",

@@ -29,7 +29,8 @@ COVERED = 0.9
 """Part of what is measured that an interval should hold."""
 UNKNOWN_WIDTH = log(3.0)
 """How far operators that nobody timed may be off."""
-_FOLDS = 4
+FOLDS = 4
+"""Of families for widths of intervals, in a third of the time of one family at a time."""
 _SOME = 20
 """Cases of a kind of step from which on its intervals are as wide as their errors."""
 _ATTENTION = ("attention", "attention_backward")
@@ -107,16 +108,6 @@ def times_of(steps: Sequence[MeasuredStep], times: GpuTime | OwnTimes) -> list[V
         for place in at:
             works_us[place] = np.array([us[work] for work in steps[place].work.works])
     return works_us
-
-
-def judged_groups(measured: Measurements) -> list["JudgedStep"]:
-    """Return steps as forecast without their family; a few are left out at a time.
-
-    That takes a third of the time of `judged_families`, one family at a time.
-    """
-    names = sorted({step.family for step in measured.steps})
-    groups = [names[start::_FOLDS] for start in range(min(_FOLDS, len(names)))]
-    return judged_families(measured, groups)
 
 
 @dataclass(frozen=True)
@@ -262,27 +253,20 @@ class JudgedStep:
     spread: tuple[float, float] = (1.0, 1.0)
 
     @property
-    def larger_of_both_us(self) -> float:
-        """Microseconds of the resource that works longer, as if the other never waited."""
-        return max(self.step.host_us, self.step.gpu_us)
-
-    @property
     def error(self) -> float:
         """Logarithm of forecast over measured."""
         return log(self.step.step_us / self.measured.step_us)
 
 
-def judged_families(
-    measured: Measurements, groups: Sequence[Sequence[str]] | None = None
-) -> list[JudgedStep]:
+def judged_families(measured: Measurements, folds: int | None = None) -> list[JudgedStep]:
     """Return each step as forecast by a fit to the timings and steps of other families.
 
-    `groups`: families that are left out together; one at a time if none are given.
+    `folds`: as many groups of families are left out, for so many fits; None: one at a time.
     """
     judged_steps = []
-    for group in groups or [
-        [family] for family in sorted({step.family for step in measured.steps})
-    ]:
+    names = sorted({step.family for step in measured.steps})
+    folds = min(folds or len(names), len(names))
+    for group in [names[start::folds] for start in range(folds)]:
         plain = set(map(_plain, group))
         layouts = layouts_without_families(measured.both_layouts, group)
         times = gpu_time.fit(without_families(measured.timings, group), layouts)

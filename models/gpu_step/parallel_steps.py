@@ -177,6 +177,17 @@ class StepForecast:
             return "exchange"
         return self.alone.binds
 
+    def free_batch_size(self, batch_size: int) -> int | None:
+        """Return to which batch at least the host takes longer; None: it does not bind.
+
+        What the GPU takes grows with the batch but for the optimizer, and by less than that.
+        """
+        step = self.alone
+        if step.binds != "host":
+            return None
+        fixed_us = min(self.optimizer_us, step.host_us)
+        return int(batch_size * (step.host_us - fixed_us) / max(step.gpu_us - fixed_us, 1.0))
+
 
 def together(
     alone: AloneStep,

@@ -1,12 +1,32 @@
-"""What a forecast of a step of GPUs needs, and which scenarios it is not about."""
+"""Which GPUs a scenario has, what a forecast of them needs, and which scenarios it is not about."""
 
 from models.gpu_step import own_clusters, own_traces
-from models.gpu_step.device import device_of_node
+from models.gpu_step.device import Device, device_of_node
 from models.gpu_step.operators import HALF
-from models.gpu_step.scenario_steps import node_type_of
 from profilers.clusters.node_types import node_types
 from warehouse.records import Scenario
 from warehouse.requirements import Refusal, Requirement
+
+
+def node_type_of(scenario: Scenario) -> str:
+    return scenario.nodes[0].node_type
+
+
+def ranks_of(scenario: Scenario) -> int:
+    return scenario.strategy.workers * scenario.strategy.devices_per_node
+
+
+def reach_of(scenario: Scenario) -> str | None:
+    """Return whether GPUs exchange `within` a node or `across` nodes; None: there is one."""
+    if ranks_of(scenario) == 1:
+        return None
+    return "across" if scenario.strategy.workers > 1 else "within"
+
+
+def gpu_of(scenario: Scenario) -> Device:
+    device = device_of_node(node_type_of(scenario))
+    assert device is not None  # `requirements` refuses others
+    return device
 
 
 def requirements(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:

@@ -16,7 +16,7 @@ from models.gpu_step.channels_last import in_channels_last
 from models.gpu_step.collectives import Topology
 from models.gpu_step.columns import Vector
 from models.gpu_step.dataflow import breaking_calls
-from models.gpu_step.device import Device, boards, device_of_node
+from models.gpu_step.device import Device, boards
 from models.gpu_step.faults import Fault, without_node
 from models.gpu_step.fusion import compiled
 from models.gpu_step.host_time import HostClasses
@@ -27,6 +27,7 @@ from models.gpu_step.operators import HALF, Work
 from models.gpu_step.own_clusters import rated, tcp_bps
 from models.gpu_step.own_times import OwnTimes
 from models.gpu_step.parallel_steps import AloneStep, Parallel, StepForecast, together
+from models.gpu_step.requirements import gpu_of, node_type_of
 from models.gpu_step.step import StepWork, step_work
 from models.gpu_step.timed_kinds import TimedKinds, kind_of, timed_shares
 from models.system import NotCovered
@@ -144,7 +145,7 @@ class StepForecaster:
         Raises:
             NotCovered: it cannot be divided so.
         """
-        if not memory_in(layout, scenario).fits(gpu_of(scenario)):
+        if not memory_of(scenario, layout=layout).fits(gpu_of(scenario)):
             return None
         links = replace(_topology(scenario, self._parallel.own_bps), nodes=nodes)
         links = Fault.of(scenario.what_if).links(links)
@@ -180,9 +181,9 @@ class StepForecaster:
         key = load, key_of(scenario), part
         timed = self._known.get(key)
         if timed is None:
-            work = _work(trace_of(scenario), load)
-            _refuse_unknown(work, self._times, gpu_of(scenario), load.dnn)
-            timed = self._known[key] = self._on_boards(work)
+            timed = self._on_boards(_work(trace_of(scenario), load))
+            _refuse_unknown(timed.work, timed.us[boards().index(gpu_of(scenario))], load.dnn)
+            self._known[key] = timed
             if len(self._known) > _KEPT:
                 self._known.popitem(last=False)
         return timed
@@ -269,18 +270,15 @@ def _refuse_dtypes(work: StepWork, device: Device, dnn: str) -> None:
             raise NotCovered(f"{dnn}: it has products in {dtype}; {device.without_units(dtype)}")
 
 
-def _refuse_unknown(work: StepWork, times: OwnTimes, device: Device, dnn: str) -> None:
+def _refuse_unknown(work: StepWork, us: Vector, dnn: str) -> None:
     """Refuse a step whose operators of unknown work may take much of it.
 
     Raises:
         NotCovered: naming them.
     """
     unknown = np.array([operator.kind == "other" for operator in work.works])
-    if not unknown.any():
-        return
-    spent = times.us(work.works, [device])[0] * work.calls
-    most = float(spent @ unknown) / float(spent.sum())
-    if most > MOST_UNKNOWN:
+    spent = us * work.calls
+    if unknown.any() and (most := float(spent @ unknown) / float(spent.sum())) > MOST_UNKNOWN:
         some = (operator.name for operator in work.works if operator.kind == "other")
         raise NotCovered(
             f"{dnn}: operators of which nobody knows how much work they are may take up to "
@@ -301,33 +299,6 @@ def _costliest(work: StepWork, spent_us: Vector) -> list[dict[str, Any]]:
     ]
 
 
-def free_batch_size(forecast: StepForecast, batch_size: int) -> int | None:
-    """Return to which batch at least the host takes longer; None: it does not bind.
-
-    What the GPU takes grows with the batch but for the optimizer, and by less than that.
-    """
-    step = forecast.alone
-    if step.binds != "host":
-        return None
-    fixed_us = min(forecast.optimizer_us, step.host_us)
-    return int(batch_size * (step.host_us - fixed_us) / max(step.gpu_us - fixed_us, 1.0))
-
-
-def node_type_of(scenario: Scenario) -> str:
-    return scenario.nodes[0].node_type
-
-
-def ranks_of(scenario: Scenario) -> int:
-    return scenario.strategy.workers * scenario.strategy.devices_per_node
-
-
-def reach_of(scenario: Scenario) -> str | None:
-    """Return whether GPUs exchange `within` a node or `across` nodes; None: there is one."""
-    if ranks_of(scenario) == 1:
-        return None
-    return "across" if scenario.strategy.workers > 1 else "within"
-
-
 def _topology(scenario: Scenario, own_bps: Mapping[str, float]) -> Topology:
     """Return the links of a scenario's GPUs; the network is as fast as it says, or as measured."""
     name, strategy = node_type_of(scenario), scenario.strategy
@@ -336,12 +307,6 @@ def _topology(scenario: Scenario, own_bps: Mapping[str, float]) -> Topology:
     if links.nodes > 1:
         asked_bps = tcp_bps(name, asked_bps, links.nodes, own_bps)
     return replace(links, network_bps=asked_bps)
-
-
-def gpu_of(scenario: Scenario) -> Device:
-    device = device_of_node(node_type_of(scenario))
-    assert device is not None  # `requirements` refuses others.
-    return device
 
 
 def key_of(scenario: Scenario) -> StepKey:
@@ -402,15 +367,15 @@ def _compiled(key: StepKey) -> GpuStep:
         raise NotCovered(f"{key.dnn}: {error}") from error
 
 
-def memory_of(scenario: Scenario, trace: GpuStep | None = None) -> Memory:
-    """Return the most memory of a step, as it is or as another trace has it."""
-    return memory_in(layout_of(scenario), scenario, trace)
+def memory_of(
+    scenario: Scenario, trace: GpuStep | None = None, layout: Layout | None = None
+) -> Memory:
+    """Return the most memory of a step, as it is, or of another trace.
 
-
-def memory_in(layout: Layout, scenario: Scenario, trace: GpuStep | None = None) -> Memory:
-    """Return the same of another layout, of as many tensor ranks and stages."""
+    `layout`: another one, of as many tensor ranks and stages.
+    """
     load, kind = scenario.workload, scenario.strategy.kind
-    step = trace or trace_of(scenario)
+    step, layout = trace or trace_of(scenario), layout or layout_of(scenario)
     activation_bytes = None
     if layout.is_divided:
         whole = traced(key_of(scenario))

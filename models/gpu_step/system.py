@@ -28,6 +28,7 @@ from models.gpu_step import gpu_time, own_clusters, own_traces
 from models.gpu_step.device import Device, boards
 from models.gpu_step.host_time import HostClasses, HostTime, measured_hosts, processor_of
 from models.gpu_step.judged_steps import (
+    FOLDS,
     UNKNOWN_WIDTH,
     JudgedCase,
     PastErrors,
@@ -35,7 +36,7 @@ from models.gpu_step.judged_steps import (
     fit_hosts,
     judged_devices,
     judged_elsewhere,
-    judged_groups,
+    judged_families,
     past_errors,
 )
 from models.gpu_step.measurements import Measurements
@@ -45,16 +46,17 @@ from models.gpu_step.own_times import OwnTimes
 from models.gpu_step.own_traces import OwnTrace
 from models.gpu_step.parallel_steps import Parallel
 from models.gpu_step.public_measurements import read_measurements
-from models.gpu_step.requirements import requirements
-from models.gpu_step.scenario_steps import (
-    StepForecaster,
-    free_batch_size,
+from models.gpu_step.requirements import (
     gpu_of,
-    memory_of,
     node_type_of,
-    prepare,
     ranks_of,
     reach_of,
+    requirements,
+)
+from models.gpu_step.scenario_steps import (
+    StepForecaster,
+    memory_of,
+    prepare,
     trace_of,
 )
 from models.gpu_step.timed_kinds import TimedKinds, kind_of, timed_kinds, timed_shares
@@ -167,7 +169,7 @@ class GpuStepModel:
         step = forecast.alone
         device, load = gpu_of(scenario), scenario.workload
         memory = memory_of(scenario)
-        free = free_batch_size(forecast, load.batch_size)
+        free = forecast.free_batch_size(load.batch_size)
         past, where = self._past_of(scenario), reach_of(scenario)
         fastest, slowest = self._with_hosts(scenario)
         flops, trace = self.steps.model_flops(scenario), trace_of(scenario)
@@ -312,7 +314,7 @@ def fit_model(
     classes = replace(
         fit_hosts((*measured.steps, *measured.elsewhere), times), measured=dict(hosts)
     )
-    families = [JudgedCase.of(judged, "family") for judged in judged_groups(measured)]
+    families = [JudgedCase.of(judged, "family") for judged in judged_families(measured, FOLDS)]
     families += [
         JudgedCase.of(judged, "source")
         for judged in judged_elsewhere(measured, times)

@@ -25,7 +25,7 @@ from models.gpu_step.judged_steps import (
 )
 from models.gpu_step.measurements import Measurements
 from models.gpu_step.public_measurements import read_measurements
-from models.gpu_step.scenario_steps import gpu_of
+from models.gpu_step.requirements import gpu_of
 from models.gpu_step.step import step_work
 from models.gpu_step.system import GPU_STEP, GpuStepModel, fit_model
 from models.system import FittedWithDetail, NotCovered
