@@ -16,8 +16,9 @@ from benchmarks.contract import Benchmark, Outcome, Say
 from benchmarks.gpu_figures import Figure, beside_roofline, figure, mean, roofline
 from benchmarks.gpu_layouts import layouts
 from benchmarks.gpu_memory import tracked
+from benchmarks.gpu_own_traces import own_traces
 from benchmarks.gpu_scaling import collectives, scaling
-from benchmarks.gpu_sources import elsewhere, intervals, kernels, layers, memory_of, own_traces
+from benchmarks.gpu_sources import elsewhere, intervals, kernels, layers, memory_of
 from models.gpu_step import gpu_time
 from models.gpu_step.device import boards
 from models.gpu_step.gpu_time import GpuTime

@@ -4,14 +4,13 @@ from collections.abc import Callable, Iterator, Sequence
 from math import exp, log
 
 from benchmarks.gpu_figures import Figure, beside_roofline, figure, mean, roofline
-from benchmarks.gpu_own_traces import mended
 from models.gpu_step.gpu_time import GpuTime, Timing
 from models.gpu_step.judged_steps import (
     Forecasts,
     JudgedCase,
     JudgedStep,
     cases_of,
-    judged_layers,
+    passes_elsewhere,
     past_errors,
 )
 from models.gpu_step.measurements import MeasuredStep, Measurements
@@ -20,7 +19,7 @@ from models.gpu_step.memory import Memory, peak_memory
 
 def layers(measured: Measurements) -> Iterator[Figure]:
     """Yield layers of Sailor, each by a fit without its device."""
-    forecasts = judged_layers(measured)
+    forecasts = passes_elsewhere(measured, measured.layers)
     if forecasts:
         yield beside_roofline("Sailor, each device left out: layers", forecasts, "12 %")
 
@@ -90,27 +89,6 @@ def elsewhere(steps: Sequence[JudgedStep]) -> Iterator[Figure]:
 def memory_of(step: MeasuredStep) -> Memory:
     """Return the memory that a measured step needs, as forecast."""
     return peak_memory(step.trace, step.optimizer, step.precision, accumulate=step.accumulate)
-
-
-def own_traces(measured: Measurements) -> Iterator[Figure]:
-    """Yield how wrong the H100 by its data sheet is with traces of networks, beside without."""
-    for each in mended(measured):
-        if not each.after:
-            continue
-        whose = "the same network" if each.is_same else "other networks"
-        what = f"H100 left out, {each.traces} own trace{'s' * (each.traces > 1)}: {whose}"
-        (gpu, gpu_before), (step, step_before) = (
-            [_errors(steps, is_gpu) for steps in (each.after, each.before)]
-            for is_gpu in (True, False)
-        )
-        yield figure(f"{what}, GPU time", gpu, beside=f"without {mean(gpu_before):.1f} %")
-        yield figure(f"{what}, step", step, beside=f"without {mean(step_before):.1f} %")
-
-
-def _errors(steps: Sequence[JudgedStep], is_gpu: bool) -> list[float]:
-    if not is_gpu:
-        return [exp(judged.error) - 1 for judged in steps]
-    return [judged.step.gpu_us / us - 1 for judged in steps if (us := judged.measured.gpu_us)]
 
 
 def intervals(

@@ -194,29 +194,20 @@ def judged_devices(measured: Measurements) -> tuple[Forecasts, list["JudgedStep"
     Of some devices nobody timed an operator: their fit is that to all timings.
     The host's times are those of the machine that has the device.
     """
-    judged_passes: list[tuple[MeasuredPasses, float]] = []
     judged_steps: list[JudgedStep] = []
-    names = {passes.device.name for passes in measured.passes}
     fit_without = _fits_elsewhere(measured)
-    for name in sorted(names | {step.device.name for step in measured.steps}):
-        device_passes = [passes for passes in measured.passes if passes.device.name == name]
+    for name in sorted({step.device.name for step in measured.steps}):
         steps = [step for step in measured.steps if step.device.name == name]
         times = fit_without(name)
-        judged_passes += [(passes, passes_us(passes, times)) for passes in device_passes]
-        if steps:
-            hosts = fit_hosts((*steps, *measured.elsewhere), times)
-            judged_steps += judged(steps, times, hosts.of(steps[0].source))
-    return judged_passes, judged_steps
+        hosts = fit_hosts((*steps, *measured.elsewhere), times)
+        judged_steps += judged(steps, times, hosts.of(steps[0].source))
+    return passes_elsewhere(measured, measured.passes), judged_steps
 
 
-def judged_layers(measured: Measurements) -> Forecasts:
-    """Return layers, each as forecast by a fit that knows its device by data sheet alone."""
-    forecasts: list[tuple[MeasuredPasses, float]] = []
+def passes_elsewhere(measured: Measurements, passes: Sequence[MeasuredPasses]) -> Forecasts:
+    """Return passes, each as forecast by a fit that knows its device by data sheet alone."""
     fit_without = _fits_elsewhere(measured)
-    for name in sorted({layer.device.name for layer in measured.layers}):
-        of_device = [layer for layer in measured.layers if layer.device.name == name]
-        forecasts += [(layer, passes_us(layer, fit_without(name))) for layer in of_device]
-    return forecasts
+    return [(each, passes_us(each, fit_without(each.device.name))) for each in passes]
 
 
 def passes_us(passes: MeasuredPasses, times: GpuTime) -> float:

@@ -155,33 +155,14 @@ def _grouped_product(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tenso
 
 
 def _convolution(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Work:
-    given, weight, written = inputs[0], inputs[1], outputs[0]
-    return _as_product(name, given, weight, written, 1.0, (*inputs, *outputs))
-
-
-def _convolution_backward(
-    name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]
-) -> Work:
-    written, given, weight = inputs[:3]
-    wanted = {tensor.shape for tensor in outputs}
-    gradients = (given.shape in wanted) + (weight.shape in wanted)
-    return _as_product(name, given, weight, written, float(gradients), (*inputs, *outputs))
-
-
-def _as_product(
-    name: str,
-    given: Tensor,
-    weight: Tensor,
-    written: Tensor,
-    times: float,
-    touched: tuple[Tensor, ...],
-) -> Work:
+    backward, wanted = name.endswith("backward"), {tensor.shape for tensor in outputs}
+    written, given, weight = inputs[:3] if backward else (outputs[0], *inputs[:2])
+    products = (given.shape in wanted) + (weight.shape in wanted) if backward else 1
     # Weights of transposed convolutions are [channels in, channels out of a group, ...].
     is_transposed = weight.shape[0] != written.shape[1]
     grouped = written if is_transposed else given
     groups = max(grouped.shape[1] // max(weight.shape[1], 1), 1)
     deep = groups > 1 and weight.shape[1] == 1
-    backward = name.endswith("backward")
     kind: Kind = "convolution_backward" if backward else "convolution"
     if deep:
         kind = "depthwise_backward" if backward else "depthwise"
@@ -191,14 +172,14 @@ def _as_product(
         kind,
         name,
         given.dtype,
-        2.0 * written.numbers * inner * times,
-        float(sum(tensor.bytes for tensor in touched)),
+        2.0 * written.numbers * inner * products,
+        float(sum(tensor.bytes for tensor in (*inputs, *outputs))),
         batch=groups,
         rows=written.numbers // max(written.shape[1], 1),
         columns=max(written.shape[1] // groups, 1),
         inner=inner,
         taps=taps,
-        tensors=max(round(times), 1),
+        tensors=max(products, 1),
     )
 
 
@@ -342,7 +323,7 @@ _SPECIAL: Mapping[str, _Worker] = {
     "baddbmm": _product,
     "bmm": _product,
     "convolution": _convolution,
-    "convolution_backward": _convolution_backward,
+    "convolution_backward": _convolution,
     "embedding_dense_backward": _embedding_backward,
     "mm": _product,
     "nll_loss_backward": _loss,
