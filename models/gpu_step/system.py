@@ -270,7 +270,7 @@ class GpuStepModel:
     def _own_share(self, scenario: Scenario) -> float:
         """Return the share of the GPU's time of operators whose kind is in an own trace on it."""
         timed, device = self.steps.work(scenario), gpu_of(scenario)
-        if device.name not in self._traces:
+        if device.name not in self.traces:
             return 0.0
         spent = timed.us[boards().index(device)] * timed.work.calls
         by_kind = zip(map(kind_of, timed.work.works), spent.tolist(), strict=True)
