@@ -370,10 +370,7 @@ def _compiled(key: StepKey) -> GpuStep:
 def memory_of(
     scenario: Scenario, trace: GpuStep | None = None, layout: Layout | None = None
 ) -> Memory:
-    """Return the most memory of a step, as it is, or of another trace.
-
-    `layout`: another one, of as many tensor ranks and stages.
-    """
+    """Return the most memory of a step; of another trace, or layout of as many ranks and stages."""
     load, kind = scenario.workload, scenario.strategy.kind
     step, layout = trace or trace_of(scenario), layout or layout_of(scenario)
     activation_bytes = None
