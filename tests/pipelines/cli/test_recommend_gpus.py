@@ -115,7 +115,7 @@ def test_more_gpus_than_a_node_has_are_one_line(stepcast: Stepcast, home: Path) 
     words = ["--dnn", "small_cnn", "--framework", "pytorch", "--image-size", "32", "--batch-size"]
     words += ["8", "--workers", "1", "--devices-per-node", "8", "--worker"]
     refused = stepcast("predict", *words, "g5.12xlarge")
-    assert refused.refusal == "stepcast: devices_per_node: 8 of each node, but g5.12xlarge has 4\n"
+    assert refused.refusal == "stepcast: devices_per_node: 8 of each node, but g5.12xlarge has 4"
     both = stepcast("predict", *words, "g5.12xlarge,g5.48xlarge")
     assert both.code == 0 and "g5.48xlarge" in both.out
 

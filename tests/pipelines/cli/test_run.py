@@ -143,7 +143,7 @@ def test_a_study_that_only_profiles_runs_and_has_no_report(
     assert Warehouse(home).query("runs", study="profiled").height == 4
     assert not (home / "report.html").exists()
     assert stepcast("report", str(study)).refusal == (
-        f"stepcast: {study}: study profiled only profiles; nothing of it is judged\n"
+        f"stepcast: {study}: study profiled only profiles; nothing of it is judged"
     )
     again = stepcast("run", str(study))
     assert again.out.startswith("4 profiles of study profiled, round 2, have landed")

@@ -205,7 +205,7 @@ def test_models_of_ones_own_are_forecast_as_predict_does_also_after_a_kill(
     answer = stepcast("sweep", str(models))
     assert re.search(r"hf:config.json, 8 words, is own-[0-9a-f]{8}: [\d,]+ parameters", answer.err)
     assert re.search(r"in 2 parts, of which 1 are there", answer.err)
-    assert re.search(r"hf:config.json 16 words +1 p5.48xlarge", answer.printed)
+    assert re.search(r"hf:config.json 16 words bfloat16 +1 p5.48xlarge", answer.printed)
     (folder,) = home.glob("sweeps/models-????????")
     rows = pl.read_parquet(folder / "part-*.parquet")
     assert rows["scenario"].n_unique() == 2 * 8
