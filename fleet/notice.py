@@ -1,11 +1,12 @@
 """Telling people: the command that the fleet file names gets a notice as JSON on stdin."""
 
 import json
+import os
+import signal
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from profilers.clusters.fleet import find_fleet
-from profilers.commands import run_with_input
 from warehouse.child_process import bound
 from warehouse.records import StepcastError
 
@@ -28,10 +29,23 @@ def tell(title: str, facts: Mapping[str, str | None], warn: Callable[[str], obje
     try:
         if (fleet := find_fleet()) is None or not fleet.on_change:
             return
-        given, command = f"{json.dumps(notice)}\n".encode(), bound(fleet.on_change)
-        code, _, _ = run_with_input(command, given, timeout_s=_TIMEOUT_S)
+        code = _exit_code(bound(fleet.on_change), f"{json.dumps(notice)}\n".encode())
         why = f"exit {code}" if code else ""
     except (OSError, StepcastError, subprocess.TimeoutExpired) as error:
         why = type(error).__name__
     if why:
         warn(f"on_change of the fleet file did not take {title!r}: {why}")
+
+
+def _exit_code(command: Sequence[str], given: bytes) -> int:
+    """Run a command; what it started ends with it where it takes too long."""
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True
+    ) as program:
+        try:
+            program.communicate(given, timeout=_TIMEOUT_S)
+        except BaseException:
+            os.killpg(program.pid, signal.SIGKILL)
+            raise
+        return program.returncode

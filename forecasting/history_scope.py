@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from models.predictddl.training_set import are_enough
 from profilers.clusters import host_id
-from profilers.clusters.fleet import BACKENDS, has_fleet
+from profilers.clusters.fleet import BACKENDS, find_fleet
 from profilers.clusters.node_types import fleet_types, node_group
 from studies.curve import Curve
 from warehouse.records import Backend, BadInput, Scenario
@@ -386,4 +386,8 @@ def is_here(place: Where) -> bool:
 
 def _here(backend: Backend) -> str | None:
     """Return what this host's runs are told apart by, None of a fleet that is not here."""
-    return host_id(backend) if backend not in BACKENDS or has_fleet() else None
+    if backend in BACKENDS:
+        fleet = find_fleet()
+        if fleet is None or not (fleet.ec2 if backend == "ec2" else fleet.machines):
+            return None
+    return host_id(backend)

@@ -277,7 +277,7 @@ class ForecastOptions(AskingOptions):
     far_out: bool = Field(
         default=False, description="Show forecasts farther out than any that was judged."
     )
-    dry_run: bool = Field(default=False, description="Write nothing.")
+    dry_run: bool = Field(default=False, description="Write no forecast.")
 
 
 class ProfileOptions(TrainingOptions):

@@ -14,14 +14,14 @@ import subprocess
 import sys
 import zlib
 from collections import ChainMap, OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from hashlib import sha256
 from importlib import metadata
 from math import ceil
 from pathlib import Path
+from tempfile import TemporaryFile
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
@@ -170,21 +170,26 @@ class GraphCache(Generic[Key, Graph]):
 
     def _extracted(self, missing: Sequence[Key]) -> dict[Key, Graph]:
         """Return graphs that child processes extract, and keep them."""
-
-        def lines_of(batch: Sequence[Key]) -> list[str]:
-            words = [":".join(map(str, key)) for key in batch]
-            return extract(f"the graph of {batch[0][0]}", [self._kind, *words])[-len(batch) :]
-
         graphs, cores = dict[Key, Graph](), len(os.sched_getaffinity(0))
         at_once = min(self._at_once, max(ceil(len(missing) / cores), _FEWEST_AT_ONCE))
         batches = [missing[at : at + at_once] for at in range(0, len(missing), at_once)]
-        with ThreadPoolExecutor(cores) as pool:
-            # Who waits for one child ends it where nobody wants its graph any more.
-            each = pool.map(lines_of, batches) if len(batches) > 1 else map(lines_of, batches)
-            for batch, lines in zip(batches, each, strict=True):
-                for key, text in zip(batch, lines, strict=True):
-                    graphs[key] = self._parse(json.loads(text))
-                    keep(self._name(key), text)
+        for at in range(0, len(batches), cores):
+            together = batches[at : at + cores]
+            with ExitStack() as ending:  # all of them end where nobody wants their graphs any more
+                started = [
+                    ending.enter_context(
+                        extracting(
+                            f"the graph of {batch[0][0]}",
+                            [self._kind, *(":".join(map(str, key)) for key in batch)],
+                            of=len(together),
+                        )
+                    )
+                    for batch in together
+                ]
+                for batch, lines in zip(together, started, strict=True):
+                    for key, text in zip(batch, lines()[-len(batch) :], strict=True):
+                        graphs[key] = self._parse(json.loads(text))
+                        keep(self._name(key), text)
         return graphs
 
     def _name(self, key: Key) -> str:
@@ -199,8 +204,26 @@ class GraphCache(Generic[Key, Graph]):
             return None
 
 
-def extract(what: str, arguments: list[str]) -> list[str]:
+def extract(what: str, arguments: Sequence[str]) -> list[str]:
     """Return the lines that a child process writes.
+
+    Raises:
+        RuntimeError: it failed, or took too long.
+    """
+    with extracting(what, arguments) as lines:
+        return lines()
+
+
+@contextmanager
+def extracting(
+    what: str, arguments: Sequence[str], of: int = 1
+) -> Iterator[Callable[[], list[str]]]:
+    """Yield what waits for the lines that a child process writes; it ends with the block.
+
+    Args:
+        what: is extracted, in words.
+        arguments: of `networks.extraction`.
+        of: how many such processes share the memory of this machine.
 
     Raises:
         RuntimeError: it failed, or took too long.
@@ -213,25 +236,36 @@ def extract(what: str, arguments: list[str]) -> list[str]:
     }
     command = [sys.executable, "-m", "networks.extraction", *arguments]
     cpu_s = (1 + round(_TIMEOUT_S)) * (os.cpu_count() or 1)
-    try:
-        child = subprocess.run(
-            bound(command, memory_bytes=most_memory_bytes(), cpu_s=cpu_s),
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise RuntimeError(f"{what} could not be extracted within {_TIMEOUT_S:g} s") from error
-    if child.returncode < 0:
-        ended = signal.Signals(-child.returncode).name
-        raise RuntimeError(
-            f"{what} could not be extracted: {ended} ended the process, as where memory or "
-            "processor time runs out"
-        )
-    if child.returncode:
-        *_, last = child.stderr.strip().splitlines() or ["it wrote nothing"]
-        raise RuntimeError(f"{what} could not be extracted: {explain_missing(last) or last}")
-    # TensorFlow may write lines of its own before.
-    return child.stdout.splitlines()
+    limited = bound(command, memory_bytes=most_memory_bytes() // of, cpu_s=cpu_s)
+    with (
+        TemporaryFile("w+") as output,
+        TemporaryFile("w+") as errors,
+        subprocess.Popen(limited, env=environment, stdout=output, stderr=errors) as child,
+    ):
+
+        def lines() -> list[str]:
+            try:
+                code = child.wait(_TIMEOUT_S)
+            except subprocess.TimeoutExpired as error:
+                raise RuntimeError(
+                    f"{what} could not be extracted within {_TIMEOUT_S:g} s"
+                ) from error
+            if code < 0:
+                raise RuntimeError(
+                    f"{what} could not be extracted: {signal.Signals(-code).name} ended the "
+                    "process, as where memory or processor time runs out"
+                )
+            output.seek(0)
+            errors.seek(0)
+            if code:
+                *_, last = errors.read().strip().splitlines() or ["it wrote nothing"]
+                raise RuntimeError(
+                    f"{what} could not be extracted: {explain_missing(last) or last}"
+                )
+            # TensorFlow may write lines of its own before.
+            return output.read().splitlines()
+
+        try:
+            yield lines
+        finally:
+            child.kill()

@@ -114,7 +114,13 @@ def with_config(target: str, folder: Path) -> str:
     """Return a target that has the text of its config's file, for machines that lack the file."""
     asked = Target.of(target)
     file = _file(folder / asked.config)
-    return str(asked._replace(config=file.read_text())) if file.is_file() else target
+    if not file.is_file():
+        library: Any = importlib.import_module("transformers")
+        if asked.config in library.CONFIG_MAPPING or asked.config in named_configs():
+            return target
+        cached = library.utils.cached_file(asked.config, "config.json", local_files_only=True)
+        file = Path(cached)
+    return str(asked._replace(config=file.read_text().strip()))
 
 
 def _file(path: Path) -> Path:

@@ -18,14 +18,19 @@ _LONGEST = 400
 def tell_of_failures(context: RunFailureSensorContext) -> None:
     """Tell the command `on_change` of the fleet file of a run that failed: docs/changes.md."""
     run, text = context.dagster_run, context.failure_event.message or "the run ended"
-    for event in context.get_step_failure_events():
-        error = event.step_failure_data.error
-        while error is not None:
-            text, error = error.message, error.cause
+    first = next((event.step_failure_data for event in context.get_step_failure_events()), None)
+    error = first and first.error
+    while error is not None:
+        text, error = error.message, error.cause
+    studies = sorted({key.path[0] for key in run.asset_selection or ()})
+    what = "assets" if run.job_name.startswith("__") else run.job_name
+    partition = run.tags.get("dagster/partition")
     facts = {
         "job": run.job_name,
-        "partition": run.tags.get("dagster/partition"),
+        "study": ", ".join(studies) or None,
+        "partition": partition,
         "error": " ".join(text.split())[:_LONGEST],
         "run": run.run_id,
     }
-    tell(f"Stepcast: {run.job_name} failed", facts, context.log.warning)
+    title = f"Stepcast: {what}{f' of {partition}' if partition else ''} failed"
+    tell(title, facts, context.log.warning)

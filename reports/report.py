@@ -218,10 +218,15 @@ def _axis(points: pl.DataFrame) -> str:
 
 
 def picture(evaluation: Evaluation) -> str:
-    """Return errors by number of workers, or network; nothing where nothing was judged."""
+    """Return errors by number of workers, or network; where nothing was judged, the first curve."""
     points, metric, baseline = evaluation.opening.points, evaluation.metric, evaluation.baseline
     if points.is_empty():
-        return ""
+        curve = evaluation.rows.filter(curve=evaluation.rows["curve"].min())
+        if curve["predicted"].is_null().all():
+            return ""
+        title = str(curve["title"][0])
+        drawn = study_sections.scaling(curve, metric, baseline=baseline)
+        return caption_figure(drawn, f"{metric} by number of workers, {title}", title)
     has_baseline = points["linear_error_percent"].is_not_null().any()
     beside, grey = (f", beside {baseline}", f" Grey: {baseline}.") if has_baseline else ("", "")
     by = _axis(points)

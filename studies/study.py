@@ -14,6 +14,7 @@ from networks.extraction import register_own_model
 from networks.own_huggingface import PREFIX, as_trained
 from networks.own_model import NoGraph, tracing
 from profilers.clusters import BackendChoice
+from profilers.clusters.node_types import lacks_precision
 from profilers.probe import Metric
 from profilers.probes import PROBES
 from profilers.record_file import fault, read_record
@@ -246,7 +247,11 @@ class Study(Record):
                 except NoGraph as error:
                     raise ValueError(f"{self.place_of(curves[0])}.dnn: {error}") from None
             register_own_model(model, (target, str(folder)))
-            traced |= {curve: curve.model_copy(update=model.workload_fields) for curve in curves}
+            for curve in curves:
+                traced[curve] = curve.model_copy(update=model.workload_fields)
+                for name in curve.worker:
+                    if lacks := lacks_precision(name, traced[curve].precision):
+                        raise ValueError(f"{self.place_of(curve)}.dnn: {lacks}")
         if not traced:
             return self
         templates = {

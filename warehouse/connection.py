@@ -236,8 +236,10 @@ _SETTINGS = Lock()
 def _open(
     path: Path, read_only: bool, folders: Sequence[Path | str], settings: Mapping[str, str]
 ) -> duckdb.DuckDBPyConnection:
-    # Else killed readers would leave what they spilled under a name that says no owner.
-    config = _CONFIG | ({"temp_directory": _spilled(home())} if read_only else {})
+    config = _CONFIG
+    if read_only:  # else killed readers would leave what they spilled under a name without owner
+        with _SETTINGS:
+            config = config | {"temp_directory": _spilled(home())}
     try:
         connection = duckdb.connect(str(path), read_only=read_only, config=config)
     except duckdb.Error as error:

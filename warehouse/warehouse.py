@@ -229,7 +229,8 @@ class Warehouse:
             if (kept := kept_answers.read(file)) is not None:
                 return kept
             frame = run_query(connection, name, params)
-        kept_answers.keep(frame, file)
+        if params.get("known_by") is None:  # another moment is another question
+            kept_answers.keep(frame, file)
         return frame
 
     @contextmanager

@@ -239,13 +239,13 @@ class Collectives:
         if topology.ranks == 1:
             return np.zeros(len(sizes_bytes))
         key = collective, sizes_bytes.tobytes(), topology
-        if key not in self._asked:
+        if (seconds := self._asked.get(key)) is None:  # another thread may clear what is kept
             if len(self._asked) >= _KEPT:
                 self._asked.clear()
                 self._alone.clear()
             distinct, place = np.unique(sizes_bytes, return_inverse=True)
-            self._asked[key] = self._seconds(collective, distinct, topology)[place]
-        return self._asked[key]
+            seconds = self._asked[key] = self._seconds(collective, distinct, topology)[place]
+        return seconds
 
     def _seconds(self, collective: Collective, sizes_bytes: Vector, topology: Topology) -> Vector:
         alike = vars(topology) | {"collective": collective, "source": topology.source}
@@ -259,9 +259,9 @@ class Collectives:
         else:
             # However many nodes there are, each takes as long by itself.
             key = collective, sizes_bytes.tobytes(), replace(topology, nodes=1, network_bps=0.0)
-            if key not in self._alone:
-                self._alone[key] = _alone_s(asked, self.within)
-            closed_s = _across_s(asked, self._alone[key])
+            if (alone_s := self._alone.get(key)) is None:
+                alone_s = self._alone[key] = _alone_s(asked, self.within)
+            closed_s = _across_s(asked, alone_s)
             left = self.across.of(asked, deviations)
         seconds: Vector = closed_s * np.exp(left)
         return seconds

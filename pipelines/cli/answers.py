@@ -38,7 +38,7 @@ def path(first: str, *rest: str | int, default: Any = ...) -> Any:
     return Field(default, validation_alias=AliasPath(first, *rest))
 
 
-class Row(Record, from_attributes=True):
+class Row(Record, from_attributes=True, json_schema_serialization_defaults_required=True):
     """A row of an answer, read of what forecasting has of it."""
 
 
@@ -62,7 +62,7 @@ class NearestRow(Row):
     split: str = path("neighbour", "split")
 
 
-class ForecastRow(Standing, from_attributes=True):
+class ForecastRow(Standing, from_attributes=True, json_schema_serialization_defaults_required=True):
     """A forecast: its figures, what it stands on, and how wrong such ones have been.
 
     `epoch_s` has the seconds of an epoch, at least and at most.

@@ -67,7 +67,7 @@ def examine() -> list[HostFinding]:
         _leftovers(),  # before the backend: its trial cluster removes them
         _host_lock(),
         _backend(),
-        *([fleet_finding()] if has_fleet() else []),
+        *([fleet_finding()] if has_fleet() and read_fleet().machines else []),
     ]
 
 

@@ -134,6 +134,7 @@ def ui(
     """
     from assets.landed import report_landed
     from pipelines import dagster_history
+    from profilers.clusters.fleet import VARIABLE, fleet_file, has_fleet
     from warehouse.home import CHECKOUT, home
     from warehouse.records import BadInput
 
@@ -165,5 +166,7 @@ def ui(
     typer.echo(
         f"{what} in {home()}" + f": http://{address}:{port}" * (only in (None, Part.WEB)), err=True
     )
+    if has_fleet():  # its `on_change` hears of failures
+        os.environ[VARIABLE] = str(fleet_file().absolute())
     os.chdir(home())  # in the checkout Dagster would warn of the dagster.yaml there
     os.execv(sys.executable, [sys.executable, *command])

@@ -294,8 +294,9 @@ _DURATION_UNITS = ((3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
 
 
 def duration_unit(seconds: float) -> tuple[float, str]:
-    """Return the unit in which a duration is told, its seconds first."""
-    return next((each for each in _DURATION_UNITS if seconds >= each[0]), _DURATION_UNITS[-1])
+    """Return the unit in which a duration of three digits is told, its seconds first."""
+    told = (each for each in _DURATION_UNITS if round(seconds / each[0], 3) >= 1)
+    return next(told, _DURATION_UNITS[-1])
 
 
 def duration(seconds: float) -> str:

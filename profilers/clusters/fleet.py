@@ -177,6 +177,8 @@ class Fleet(Record):
     def _has_no_webhook(cls, fields: object) -> object:
         if isinstance(fields, dict) and "webhook" in fields:
             raise ValueError(f"webhook: nothing posts to it any more; {WEBHOOK_NOW}")
+        if isinstance(fields, dict) and not isinstance(fields.get("on_change", ()), list | tuple):
+            raise ValueError("on_change: expected a list of words")  # it may have a secret
         return fields
 
     def host_id(self, backend: Backend) -> str:

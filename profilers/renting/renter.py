@@ -79,7 +79,7 @@ class Provider(Protocol):
         Raises:
             NoCapacity: there is none.
             ProbeFailed: it is refused for another reason.
-            Unsure: there was no answer.
+            OutcomeUnknown: there was no answer.
         """
 
     def find(self, token: str) -> Sequence[str]:

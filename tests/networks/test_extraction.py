@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +39,13 @@ def test_a_child_process_extracts_the_same_graph(graph: Any) -> None:
 def children(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """Return the commands of child processes, as they are started; nothing is at hand."""
     started: list[list[str]] = []
-    run = subprocess.run
+    start = subprocess.Popen
 
     def noted(command: list[str], **options: Any) -> Any:
         started.append(command)
-        return run(command, **options)
+        return start(command, **options)
 
-    monkeypatch.setattr(subprocess, "run", noted)
+    monkeypatch.setattr(subprocess, "Popen", noted)
     _forget(monkeypatch)
     return started
 
@@ -72,11 +73,12 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """Return what children are asked to trace; two graphs stay at hand."""
     requests: list[list[str]] = []
 
-    def told(_: str, arguments: list[str]) -> list[str]:
+    @contextmanager
+    def told(_: str, arguments: list[str], of: int) -> Iterator[Callable[[], list[str]]]:
         requests.append(arguments[1:])
-        return [made_up(*_named(word)).to_json() for word in arguments[1:]]
+        yield lambda: [made_up(*_named(word)).to_json() for word in arguments[1:]]
 
-    monkeypatch.setattr(kept_graphs, "extract", told)
+    monkeypatch.setattr(kept_graphs, "extracting", told)
     cache = GraphCache[Any, PrimitiveGraph]("primitives", PrimitiveGraph.of, at_hand=2, at_once=9)
     monkeypatch.setattr(extraction, "_PRIMITIVES", cache)
     return requests
@@ -149,6 +151,29 @@ def test_a_child_that_fails_or_takes_too_long_is_told(
     monkeypatch.setattr(module, name, value)
     with pytest.raises(RuntimeError, match=told):
         extract_graph("squeezenet", 3, 33)
+
+
+def test_children_end_where_nobody_waits_for_them_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of several, the others where one takes too long."""
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    started, start = list[Any](), subprocess.Popen
+
+    def noted(*command: Any, **options: Any) -> Any:
+        started.append(start(*command, **options))
+        return started[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", noted)
+    monkeypatch.setattr(kept_graphs, "_TIMEOUT_S", 0.5)
+    cache = GraphCache[Any, PrimitiveGraph]("primitives", PrimitiveGraph.of, at_hand=2, at_once=1)
+    with pytest.raises(RuntimeError, match="could not be extracted"):
+        cache.get([("small_cnn", 32), ("small_cnn", 40)])
+    assert [child.poll() for child in started] == [-signal.SIGKILL] * 2
 
 
 def test_unknown_networks_start_no_child() -> None:

@@ -76,7 +76,7 @@ def test_the_daemon_tells_of_a_run_that_fails(
         next(looks)
         looks.close()
     (notice,) = notices()
-    assert notice["title"] == "Stepcast: fails failed"
+    assert notice["title"] == "Stepcast: fails of emu.avx2.s15 failed"
     assert (notice["job"], notice["run"]) == ("fails", failed.run_id)
     assert notice["partition"] == "emu.avx2.s15"
     assert notice["error"] == "warehouse.records.ProbeFailed: iperf3 failed: no route to host"
