@@ -73,7 +73,8 @@ def test_a_visit_is_due(
     due = visits(WEEKLY, runs).due(NOW, drifted_at)
     assert (due.now, due.why) == (is_due, why)
     assert due.next == (NOW if is_due else NEXT)
-    assert visits(member(paused=True), runs).due(NOW, drifted_at).why == "paused"
+    paused = visits(member(paused=True), runs).due(NOW, drifted_at)
+    assert (paused.now, paused.why, paused.next) == (False, "paused", NEXT)
 
 
 def test_a_watch_is_due_each_night_whatever_the_visits_are() -> None:

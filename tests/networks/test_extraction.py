@@ -281,6 +281,9 @@ def test_a_graph_that_says_something_else_is_extracted_again(
     folder: Path, traced: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graphs = primitive_graphs([("small_cnn", 32)])
+    _forget(monkeypatch)
+    assert primitive_graphs([("small_cnn", 32)]) == graphs
+    assert len(traced) == 1
     (file,) = (folder / digest()).iterdir()
     file.write_bytes(gzip.compress(b"[1]"))
     _forget(monkeypatch)

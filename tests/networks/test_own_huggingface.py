@@ -279,14 +279,14 @@ def test_configs_that_come_with_stepcast_have_as_many_parameters_as_is_published
 
 
 def test_a_model_of_eight_billion_parameters_needs_no_memory(tmp_path: Path) -> None:
-    """LoRA beside a Llama of 8B: 16 GB of weights, none here."""
+    """LoRA beside a Llama of 8B, its activations checkpointed: 16 GB of weights, none here."""
     config = {
         **{"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32},
         **{"num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336},
         **{"vocab_size": 128256, "max_position_embeddings": 8192},
     }
     (tmp_path / "config.json").write_text(json.dumps(config))
-    said = {"lora": 16, "weights": "bfloat16", "sequence_length": 2048}
+    said = {"lora": 16, "weights": "bfloat16", "checkpointed": 1, "sequence_length": 2048}
     request = {
         "target": as_trained("hf:config.json", **said),
         "batch_sizes": [4],

@@ -11,8 +11,8 @@ from pipelines.support import Support, share_answered, supported
 from tests.exhaustive import exhaustive
 from warehouse.home import CHECKOUT
 
-SAMPLE = ("mixtral", "llava")
-"""Experts, images with words."""
+SAMPLE = ("mixtral", "cohere_asr", "llava")
+"""Experts, sound, images with words."""
 
 
 def answered_now(types: Sequence[str]) -> list[Support]:

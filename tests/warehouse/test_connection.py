@@ -135,6 +135,7 @@ def test_without_a_history_the_message_says_what_to_do(fresh: Maker) -> None:
     ("sql", "message"),
     [
         ("SELEC 1", "syntax error"),
+        ("SELECT *\nFORM x", r"at or near \"x\" \(line 2, at 'x'\)"),
         ("SELECT * FROM raw.rnu", "rnu does not exist"),
         ("INSERT INTO meta.loaded VALUES ('a', 'b', now())", "takes SELECT, not INSERT"),
         ("SELECT 1; DROP VIEW report.noise", "takes SELECT, not DROP"),

@@ -54,7 +54,7 @@ def test_the_ledger_is_never_updated(fitted: Maker, change: dict[str, float | st
         fitted.warehouse.record(known)
         with pytest.raises(BadInput, match="the ledger is never updated: async_sgd has forecast"):
             fitted.warehouse.record(batch)
-        assert fitted.warehouse.predictions("demo", 1).height == len(known)
+        assert fitted.warehouse.predictions("demo", 1)["value"].to_list() == [2.0] * len(known)
     assert fitted.warehouse.record([other]) == 1
 
 

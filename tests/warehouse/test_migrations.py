@@ -121,7 +121,7 @@ def catalog(connection: duckdb.DuckDBPyConnection) -> dict[str, list[tuple[objec
     }
 
 
-@pytest.mark.parametrize("version", [1, 12, 19, 29, 33])
+@pytest.mark.parametrize("version", [1, 7, 12, 19, 22, 29, 31, 33])
 def test_a_database_of_every_earlier_edition_is_brought_up_to_date(
     version: int, earlier: Path, tmp_path: Path
 ) -> None:

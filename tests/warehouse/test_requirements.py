@@ -71,6 +71,7 @@ def test_no_run_serves_that_trains_in_another_way(
         (scenario(group(FAST, 1, 6), link_mbps=None), False, True),
         (scenario(group(FAST), link_mbps=500), False, False),
         (scenario(group(SLOW), link_mbps=None), False, False),
+        (scenario(group(FAST), dnn="alexnet", link_mbps=None), False, False),
         (scenario(group(FAST), batch_size=24, dnn="alexnet", link_mbps=None), False, False),
         (scenario(group(SLOW), batch_size=24, link_mbps=None), False, False),
     ],

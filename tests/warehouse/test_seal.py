@@ -155,6 +155,7 @@ def test_what_is_no_forecast_is_refused_before_it_takes_memory(
     expected: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    assert (limits.EVENTS, limits.SEALED_ROWS) == (10_000_000, 100_000)
     monkeypatch.setattr(limits, "EVENTS", 10_000)
     monkeypatch.setattr(limits, "SEALED_ROWS", 10_000)
     path, _ = seal(forecast, tmp_path)

@@ -38,16 +38,19 @@ DAYS = ["2030-01-01", "2030-01-02"]
 @pytest.fixture
 def landing(make: Maker) -> Path:
     """Return a landing folder: p1 and m1 on one day, links and n1 on the next."""
-    scenario = make.scenario(2)
-    make.profile("p1", scenario)
+    scenario, late = make.scenario(2), 24 * 60 + 1
+    edge = [
+        pl.DataFrame({"source": [4, 3, 1, 2][k:], "target": [k] * (4 - k)}).cast(pl.Int32)
+        for k in range(4)
+    ]
+    ticks = {"step": [0, 0], "operation": [0, 1], "start_us": [0, 40], "duration_us": [40, 9]}
+    p1 = {"timing": pl.DataFrame(ticks), "edge": edge[0]}
+    make.land(make.run("p1", scenario, "profile"), scenario, p1)
     sample = pl.DataFrame({"metric": ["a", "b"], "unit": ["s", "s"], "value": [1.5, None]})
-    make.land(make.run("m1", scenario, "measurement", minute=3), scenario, {"sample": sample})
-    edges = pl.DataFrame({"source": [1], "target": [2]}).cast(pl.Int32)
-    late = 24 * 60 + 1
-    make.land(make.run("links", None, "profile", minute=late), None, {"edge": edges})
-    make.land(
-        make.run("n1", scenario, "measurement", minute=late), scenario, {"sample": sample[:1]}
-    )
+    m1, n1 = {"sample": sample, "edge": edge[1]}, {"sample": sample[:1], "edge": edge[3]}
+    make.land(make.run("m1", scenario, "measurement", minute=3), scenario, m1)
+    make.land(make.run("links", None, "profile", minute=late), None, {"edge": edge[2]})
+    make.land(make.run("n1", scenario, "measurement", minute=late), scenario, n1)
     return make.home / "landing"
 
 
@@ -252,7 +255,8 @@ def test_what_is_there_is_left_alone(landing: Path, tmp_path: Path) -> None:
     assert pack(landing, sets, ["m1", "p1"]) == 1
     after = content(sets)
     assert all(after[name] == before[name] for name in before if name.startswith("2030-01-02"))
-    assert after["2030-01-01/run.parquet"] != before["2030-01-01/run.parquet"]
+    for name in ("2030-01-01/run.parquet", "2030-01-01/edge.parquet"):
+        assert after[name] != before[name]
 
 
 def test_artefacts_are_refused_or_left_out(make: Maker, tmp_path: Path) -> None:

@@ -242,6 +242,14 @@ def test_runs_of_another_machine_are_copied_and_loaded_once(
     assert second.out == f"copied 0 runs from {landing}\nloaded 0 runs, 3 were there already\n"
     assert loaded(home) == 3
     assert len(list(landing.iterdir())) == 3
+    (broken,) = (home / "landing").glob("*-links-*")
+    pl.read_parquet(broken / "link.parquet").drop("bytes").write_parquet(broken / "link.parquet")
+    seal(broken)
+    third = stepcast("load")
+    assert third.code == 2
+    assert f"{broken.name} was set aside: link.parquet: missing columns bytes" in third.err
+    way_out = "; to try one again, move its folder back to landing/ and run `stepcast load`\n"
+    assert third.err.endswith(f"see {home}/landing/quarantine{way_out}")
 
 
 def test_public_measurements_load_with_their_sources(stepcast: Stepcast, home: Path) -> None:

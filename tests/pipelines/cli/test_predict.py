@@ -74,10 +74,11 @@ def test_forecasts_are_shown_with_their_past_errors(
 
 def test_json_has_everything(stepcast: Stepcast, history: Path) -> None:
     output = predict(
-        stepcast, TENSORFLOW, "--json", "--dry-run", systems="linear,lin,srift"
+        stepcast, TENSORFLOW, "--json", "--dry-run", systems="linear,lin,async_sgd,srift"
     ).content
     assert (output["backend"], output["this_host"], output["written"]) == ("emulated", False, 0)
-    assert [forecast["system"] for forecast in output["forecasts"]] == ["linear", "lin"] * 2
+    systems = [forecast["system"] for forecast in output["forecasts"]]
+    assert systems == ["linear", "lin", "async_sgd"] * 2
     for forecast in output["forecasts"]:
         assert forecast.keys() == ForecastRow.model_fields.keys()
         assert forecast["split"] == "held_out_world_size"
@@ -93,6 +94,8 @@ def test_json_has_everything(stepcast: Stepcast, history: Path) -> None:
         assert len(forecast["nearest"]) == 4
         sizes = [abs(near["error_percent"]) for near in forecast["nearest"]]
         assert forecast["nearest_mape_percent"] == pytest.approx(sum(sizes) / 4)
+        inside = forecast["nearest_inside"], forecast["nearest_intervals"]
+        assert inside == ((2, 4) if forecast["system"] == "async_sgd" else (0, 0))
         assert (forecast["far_out"], forecast["corrected_by"]) == (None, None)
     assert [(row["system"], row["foreign"]) for row in output["refused"]] == [("srift", True)] * 2
 

@@ -64,11 +64,11 @@ def test_json_has_no_numbers_that_json_lacks(ask: Stepcast) -> None:
 
 
 def test_rows_are_printed_as_they_come(ask: Stepcast) -> None:
-    sql = "SELECT range AS a FROM range(100_000)"
+    sql = "SELECT range AS a FROM range(130_000)"
     lines = ask("sql", sql, "--format", "csv").out.splitlines()
-    assert (lines[0], lines[-1], len(lines)) == ("a", "99999", 100_001)
+    assert (lines[0], lines[-1], len(lines)) == ("a", "129999", 130_001)
     rows = ask("sql", sql, "--format", "json").content
-    assert (rows[-1], len(rows)) == ({"a": 99_999}, 100_000)
+    assert (rows[-1], len(rows)) == ({"a": 129_999}, 130_000)
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ scenarios:
 OF_FUNCTION = """
 systems: [gpu_step]
 scenarios:
-  - {dnn: "mine:build", batch_size: 2, worker: [gpu.h100, g5.xlarge]}
+  - {dnn: "mine:build", batch_size: [2, 4], worker: [gpu.h100, g5.xlarge]}
 """
 FUNCTION = """
 import torch
@@ -230,7 +230,7 @@ def test_a_model_whose_code_has_changed_is_another_sweep(
 
     before = swept()
     assert swept() == before
-    asked = {"batch_size": "2", "worker": "gpu.h100,g5.xlarge", "systems": "gpu_step"}
+    asked = {"batch_size": "2,4", "worker": "gpu.h100,g5.xlarge", "systems": "gpu_step"}
     answers = predicted(stepcast, "mine:build", **asked)
     check_rows(pl.read_parquet([folder / "part-*.parquet" for folder in before]), answers)
     Path("mine.py").write_text(FUNCTION.replace("12", "24"))
