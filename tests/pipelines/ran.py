@@ -59,8 +59,9 @@ class Answer:
     def refusal(self) -> str:
         """The one line that a mistake of the caller's is told in."""
         assert (self.code, self.out) == (2, ""), self
-        (line,) = self.err.splitlines()
-        return line
+        first, *more = self.err.splitlines()
+        assert all(line.startswith("  ") for line in more), self  # of one that is wide
+        return " ".join([first, *map(str.strip, more)])
 
 
 Stepcast = Callable[..., Answer]

@@ -66,7 +66,8 @@ def test_what_cannot_be_asked_is_one_line(
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     answer = stepcast("prices", "collect", "--region", "us-east-1")
-    assert answer.refusal.startswith("stepcast: AWS EC2 in us-east-1: no credentials")
+    assert answer.code == 2
+    assert "\nstepcast: AWS EC2 in us-east-1: no credentials" in answer.err
 
 
 Shown = Callable[..., Any]
