@@ -39,7 +39,9 @@ def rented(
 def ended_while_it_measures(rented: Instances, number: signal.Signals) -> tuple[int, str]:
     """End a run by a signal once its instances are talked to; return its exit code and words."""
     with subprocess.Popen([*STEPCAST, *RUN], stderr=subprocess.PIPE, text=True) as run:
-        while not [host for host in rented.alive.values() if (host.folder / ".cache").exists()]:
+        while not [
+            host for host in list(rented.alive.values()) if (host.folder / ".cache").exists()
+        ]:
             assert run.poll() is None, run.communicate()[1]
             time.sleep(0.05)
         os.kill(run.pid, number)

@@ -76,9 +76,8 @@ def test_steps_of_others_have_what_they_are_trained_with(measured: Measurements)
     assert whisper.copied_us == pytest.approx(72 * 80 * 3000 * 4 / 400e6 * 0.172e6, rel=2e-3)
     assert not bert.copied_us and not convnext.copied_us
     (judged_step,) = judged([whisper], gpu_time.GpuTime({}), HostTime(RELATIVE, 0.0))
-    plain = simulated(
-        whisper.work, *times_of([whisper], gpu_time.GpuTime({})), HostTime(RELATIVE, 0.0)
-    )
+    (whisper_us,) = times_of([whisper], gpu_time.GpuTime({}))
+    plain = simulated(whisper.work, whisper_us, HostTime(RELATIVE, 0.0))
     assert judged_step.step.step_us == pytest.approx(plain.step_us + whisper.copied_us)
     assert 197e6 < sum(each.numbers for each in convnext.trace.parameters) < 199e6
     lora = next(step for step in measured.elsewhere if step.network == "qwen_1_8b lora")

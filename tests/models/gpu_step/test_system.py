@@ -142,6 +142,7 @@ def test_operators_of_unknown_work_are_refused_above_a_twentieth_of_the_gpus_tim
 
     case = scenario(batch_size=256, dnn="resnet50", image_size=224)
     known = GPU_STEP.load(model().parameters_json(), {})
+    assert isinstance(known, FittedWithDetail)
     plain = known.detail(case)
     monkeypatch.setattr(scenario_steps, "gpu_steps", steps)
     doubted = GPU_STEP.load(model().parameters_json(), {})
@@ -149,6 +150,7 @@ def test_operators_of_unknown_work_are_refused_above_a_twentieth_of_the_gpus_tim
         with pytest.raises(NotCovered, match=r"resnet50: operators .* up to \d+ %.* mine::fused;"):
             doubted.predict([case])
     else:
+        assert isinstance(doubted, FittedWithDetail)
         assert doubted.detail(case)["unknown_share"] > plain["unknown_share"]
         widths = [
             fit.predict([case]).select(pl.col("high") / pl.col("value")).item()
@@ -187,6 +189,7 @@ def test_flops_of_a_model_are_none_that_are_computed_again_and_in_the_type_of_mo
 
     monkeypatch.setattr(scenario_steps, "gpu_steps", steps)
     fitted = GPU_STEP.load(model().parameters_json(), {})
+    assert isinstance(fitted, FittedWithDetail)
     detail = fitted.detail(scenario(batch_size=8))
     assert detail["product_flops"] == 3 * 2 * 64 * 8 * 1024 * 1024
     assert detail["peak_flops_per_s"] == gpu_of(scenario()).peak["bfloat16"]
