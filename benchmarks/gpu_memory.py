@@ -7,18 +7,19 @@ where no GPU is at hand: attention with dropout keeps its probabilities there.
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from statistics import median
 from typing import Any
 
 from benchmarks.gpu_figures import Figure, figure, mean
+from benchmarks.gpu_sources import memory_of
 from models.gpu_step.measurements import MeasuredStep
-from models.gpu_step.memory import peak_memory
 from networks.gpu_steps import GpuStep
 from warehouse.records import TrainingWorkload
 
 _NETWORKS = 6
-"""Half a minute."""
+"""A minute of processor time."""
 
 
 def tracked(steps: Sequence[MeasuredStep]) -> Iterator[Figure]:
@@ -52,9 +53,7 @@ def _ours(step: MeasuredStep) -> tuple[int, float]:
 
     def answer(network: Any, given: Any, labels: Any) -> int:
         traced = GpuStep.of(trace_step(network, given, labels, step.precision))  # type: ignore[arg-type]
-        return peak_memory(
-            traced, step.optimizer, step.precision, accumulate=step.accumulate
-        ).allocated_bytes
+        return memory_of(replace(step, trace=traced)).allocated_bytes
 
     return _answered(step, answer)
 

@@ -58,10 +58,10 @@ def _own_logs(timed: pl.DataFrame) -> Figure:
     )
     for name in sorted(set(marked["type"])):
         others, own = marked.filter(pl.col("type") != name), marked.filter(type=name)
+        others_size = own.filter(~pl.col("is_log"), collective="all_reduce")
+        before.extend(_errors(others, others_size)["error"])
         for cluster in sorted(set(own["cluster"])):
-            log = own.filter("is_log", cluster=cluster)
-            judged = own.filter(~pl.col("is_log"), cluster=cluster, collective="all_reduce")
-            before.extend(_errors(others, judged)["error"])
+            log, judged = own.filter("is_log", cluster=cluster), others_size.filter(cluster=cluster)
             after.extend(_errors(pl.concat([others, log]), judged)["error"])
     judged_words = "all-reduces of a type left out, after a log of every second size on it"
     return figure(judged_words, after, beside=f"before {mean(before):.1f} %")

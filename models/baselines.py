@@ -33,7 +33,7 @@ class _OfOneProfile(PointForecaster):
 # Linear scaling, the baseline of every predictor: each worker is as fast as it is alone.
 
 
-_METRIC = "step_time_s"
+_STEP_TIME = "step_time_s"
 
 
 class WorkerProfile(Record):
@@ -63,15 +63,17 @@ def fit_linear_scaling(tables: Tables) -> LinearScaling:
     Raises:
         BadInput: no step time of a profile.
     """
-    run_ids = run_ids_of(tables["sample"].filter(pl.col("metric") == _METRIC))
+    run_ids = run_ids_of(tables["sample"].filter(pl.col("metric") == _STEP_TIME))
     if not run_ids:
-        raise BadInput(f"table sample: expected {_METRIC} of a profile, found none; profile again")
+        raise BadInput(
+            f"table sample: expected {_STEP_TIME} of a profile, found none; profile again"
+        )
     return LinearScaling(
         profiled=tuple(
             WorkerProfile(
                 run_id=run_id,
                 scenario=profiled_scenario(tables, run_id),
-                step_time_s=metric_mean(tables, run_id, _METRIC),
+                step_time_s=metric_mean(tables, run_id, _STEP_TIME),
             )
             for run_id in run_ids
         )
@@ -183,7 +185,7 @@ def fit_cynthia(tables: Tables, *, halved: bool = False) -> Cynthia:
         scenario=profiled_scenario(tables, run_id),
         compute_s=max(untraced_s, LEAST_COMPUTING * traced_s),
         transfer_s=both_ways_s / 2,
-        utilisation=min(both_ways_s / metric_mean(tables, run_id, "step_time_s"), 1.0),
+        utilisation=min(both_ways_s / metric_mean(tables, run_id, _STEP_TIME), 1.0),
     )
 
 

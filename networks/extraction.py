@@ -18,7 +18,7 @@ from networks.catalogue import (
     register_own_network,
 )
 from networks.gpu_steps import forget_own_steps, register_own_steps
-from networks.kept_graphs import GraphCache, extract
+from networks.kept_graphs import GraphCache, extracting
 from networks.operation_graph import GraphOperation, OperationGraph
 from networks.own_model import OwnModel
 from networks.primitives import PrimitiveGraph
@@ -69,7 +69,8 @@ def step_graphs(
 @lru_cache(maxsize=64)
 def _own_extracted(file: Path, dnn: str, batch_size: int, image_size: int) -> OperationGraph:
     words = ["own", f"{dnn}:{batch_size}:{image_size}:{file}"]
-    return _of_fields(json.loads(extract(f"the graph of {dnn}", words)[-1]))
+    with extracting(f"the graph of {dnn}", words) as lines:
+        return _of_fields(json.loads(lines()[-1]))
 
 
 def primitive_graphs(

@@ -181,7 +181,7 @@ class GraphCache(Generic[Key, Graph]):
                         extracting(
                             f"the graph of {batch[0][0]}",
                             [self._kind, *(":".join(map(str, key)) for key in batch)],
-                            of=len(together),
+                            sharing=len(together),
                         )
                     )
                     for batch in together
@@ -204,26 +204,16 @@ class GraphCache(Generic[Key, Graph]):
             return None
 
 
-def extract(what: str, arguments: Sequence[str]) -> list[str]:
-    """Return the lines that a child process writes.
-
-    Raises:
-        RuntimeError: it failed, or took too long.
-    """
-    with extracting(what, arguments) as lines:
-        return lines()
-
-
 @contextmanager
 def extracting(
-    what: str, arguments: Sequence[str], of: int = 1
+    what: str, arguments: Sequence[str], sharing: int = 1
 ) -> Iterator[Callable[[], list[str]]]:
     """Yield what waits for the lines that a child process writes; it ends with the block.
 
     Args:
         what: is extracted, in words.
         arguments: of `networks.extraction`.
-        of: how many such processes share the memory of this machine.
+        sharing: how many such processes share the memory of this machine.
 
     Raises:
         RuntimeError: it failed, or took too long.
@@ -236,7 +226,7 @@ def extracting(
     }
     command = [sys.executable, "-m", "networks.extraction", *arguments]
     cpu_s = (1 + round(_TIMEOUT_S)) * (os.cpu_count() or 1)
-    limited = bound(command, memory_bytes=most_memory_bytes() // of, cpu_s=cpu_s)
+    limited = bound(command, memory_bytes=most_memory_bytes() // sharing, cpu_s=cpu_s)
     with (
         TemporaryFile("w+") as output,
         TemporaryFile("w+") as errors,

@@ -19,7 +19,7 @@ from models.choice.candidates import Candidate, Ratios, fewest_ratios, normal_ra
 from models.choice.limits import Job
 from models.choice.offers import Offer, ProposedNodes
 from models.choice.overheads import expected_duration
-from models.gpu_step.judged_steps import COVERED
+from models.gpu_step.columns import COVERED
 from models.system import System
 from models.systems import SEARCHES
 from studies.curve import Curve

@@ -17,15 +17,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from models.gpu_step.columns import Calls
+from models.gpu_step.columns import Calls, Vector
 from models.gpu_step.device import Device
-from models.gpu_step.operators import CONVOLUTIONS, DEPTHWISE, HALF, Work
+from models.gpu_step.operators import CONVOLUTIONS, DEPTHWISE, HALF, NORMS, Work
 from models.gpu_step.step import StepWork
 
-Vector = NDArray[np.float64]
-_NORMS = ("normalization", "normalization_backward")
 _LOADED_BYTES = 4.0
 """Of an operation: both operands of a multiplication and an addition, in float32."""
 _TURNED = 2.0
@@ -49,9 +46,7 @@ def in_channels_last(work: StepWork) -> StepWork:
     return replace(
         work,
         works=tuple(
-            replace(
-                each, channels_last=each.dtype in HALF and each.kind in (*CONVOLUTIONS, *_NORMS)
-            )
+            replace(each, channels_last=each.dtype in HALF and each.kind in (*CONVOLUTIONS, *NORMS))
             for each in work.works
         ),
     )
@@ -74,7 +69,7 @@ def in_layout(us: Vector, works: Sequence[Work], calls: Calls, saved: Sequence[f
     elif calls.is_convolution:
         last_us = _turned(us, works, calls, saved[0])
     else:
-        last_us = us * (1 - saved[1]) if works[0].kind in _NORMS else us
+        last_us = us * (1 - saved[1]) if works[0].kind in NORMS else us
     return np.where(of_layout, last_us, us)
 
 
@@ -95,7 +90,7 @@ def fit(pairs: Sequence[tuple[TwoLayouts, Vector]]) -> Sequence[float]:
     for place, (both, us) in enumerate(pairs):
         works, spent_us = both.work.works, us * both.work.calls
         total_us = spent_us.sum()
-        normed[place] = spent_us[[work.kind in _NORMS for work in works]].sum() / total_us
+        normed[place] = spent_us[[work.kind in NORMS for work in works]].sum() / total_us
         ratios[place] = both.ratio
         at = [number for number, work in enumerate(works) if work.kind in CONVOLUTIONS]
         some, many = [works[number] for number in at], both.work.calls[at]

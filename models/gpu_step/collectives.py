@@ -14,14 +14,13 @@ Gaussian Processes for Machine Learning, equations 2.25 and 2.26.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import ceil
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import polars as pl
 from pydantic import PlainSerializer, PlainValidator
 
-from models.gpu_step.columns import KeptVector, Vector
+from models.gpu_step.columns import KeptVector, Vector, covering
 
 Collective = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
 _BASE_S = 6.6e-6
@@ -294,8 +293,7 @@ def _fitted_widths(parts: Iterable[_Left]) -> Mapping[str, float]:
     widths, is_large = {}, pl.col("size_bytes") >= 2**_MIDDLE
     for (collective, large), group in pl.concat(timed).group_by("collective", is_large):
         if group["cluster"].n_unique() >= _SOME_CLUSTERS:
-            place = min(ceil(0.9 * (len(group) + 1)), len(group)) - 1
-            width = float(group["missed"].sort()[place]) / NINE_OF_TEN
+            width = covering(group["missed"]) / NINE_OF_TEN
             widths[_kind(str(collective), bool(large))] = width
     return widths
 

@@ -7,7 +7,8 @@ Source: waves of tiles as the unit of a GPU's work: NeuSight (Lee et al., ASPLOS
 ours otherwise.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from math import ceil
 from typing import Annotated, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import PlainSerializer, PlainValidator
 
 from models.gpu_step.device import Device
-from models.gpu_step.operators import CONVOLUTIONS, HALF, PRODUCTS, Work
+from models.gpu_step.operators import CONVOLUTIONS, HALF, NORMS, PRODUCTS, Work
 from networks.gpu_steps import DTYPE_BYTES
 
 Vector = NDArray[np.float64]
@@ -24,6 +25,8 @@ _AS_LIST = PlainSerializer(lambda kept: kept.tolist())
 KeptVector = Annotated[Vector, _OF_LIST, _AS_LIST]
 KeptNames = Annotated[NDArray[np.str_], _OF_LIST, _AS_LIST]
 """Arrays of a fit, which JSON has as lists."""
+COVERED = 0.9
+"""Part of what is measured that an interval should hold."""
 
 FLOOR_US = 1.0
 """A kernel that does nothing takes this long (gpu_h100: `fill_` of one number, 1.0 us)."""
@@ -42,6 +45,12 @@ _MOST_WASTE = 8.0
 _WINOGRAD = 2.25
 
 
+def covering(sizes: Iterable[float]) -> float:
+    """Return the size below which `COVERED` of sizes are, of which the next is one more."""
+    ordered = sorted(sizes)
+    return ordered[min(ceil(COVERED * (len(ordered) + 1)), len(ordered)) - 1]
+
+
 class Calls:
     """Calls of one kind as columns, and what devices could do for them: [devices, calls]."""
 
@@ -53,8 +62,7 @@ class Calls:
         self.is_convolution = works[0].kind in CONVOLUTIONS
         self.is_matmul = works[0].kind == "matmul"
         # Backward sums up a channel, then reads it again.
-        norms = ("normalization", "normalization_backward")
-        self.channel_passes = 1.0 + norms.index(works[0].kind) if works[0].kind in norms else 0.0
+        self.channel_passes = 1.0 + NORMS.index(works[0].kind) if works[0].kind in NORMS else 0.0
         self.flops, self.bytes = column("flops"), column("bytes")
         self.batch, self.rows = column("batch"), column("rows")
         self.columns, self.inner, self.taps = column("columns"), column("inner"), column("taps")

@@ -8,7 +8,7 @@ GPU's of each operator.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from math import ceil, exp, log
+from math import exp, log
 from statistics import fmean
 from typing import Self
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from models.gpu_step import gpu_time, host_time
 from models.gpu_step.channels_last import TwoLayouts
-from models.gpu_step.columns import Vector
+from models.gpu_step.columns import Vector, covering
 from models.gpu_step.gpu_time import GpuTime, Timing
 from models.gpu_step.host_time import RELATIVE, HostClasses, HostTime, StepTiming
 from models.gpu_step.measurements import MeasuredPasses, MeasuredStep, Measurements
@@ -25,8 +25,6 @@ from models.gpu_step.own_times import OwnTimes
 from models.gpu_step.queues import Step, simulate, varied_us
 from models.gpu_step.step import StepWork
 
-COVERED = 0.9
-"""Part of what is measured that an interval should hold."""
 UNKNOWN_WIDTH = log(3.0)
 """How far operators that nobody timed may be off."""
 FOLDS = 4
@@ -60,10 +58,8 @@ class PastErrors:
 
 def half_width(errors: Iterable[float]) -> float:
     """Return how far on either side `COVERED` of errors are, of which the next is one more."""
-    sizes = sorted(abs(error) for error in errors)
-    if not sizes:
-        return UNKNOWN_WIDTH
-    return sizes[min(ceil(COVERED * (len(sizes) + 1)), len(sizes)) - 1]
+    sizes = [abs(error) for error in errors]
+    return covering(sizes) if sizes else UNKNOWN_WIDTH
 
 
 def simulated(work: StepWork, us: Vector, host: HostTime) -> Step:

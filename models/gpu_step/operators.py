@@ -21,6 +21,7 @@ HALF = ("bfloat16", "float16")
 CONVOLUTIONS = ("convolution", "convolution_backward")
 ON_MATRIX_UNITS = ("matmul", "attention", "attention_backward", *CONVOLUTIONS)
 DEPTHWISE = ("depthwise", "depthwise_backward")
+NORMS = ("normalization", "normalization_backward")
 PRODUCTS = (*ON_MATRIX_UNITS, *DEPTHWISE)
 """Kinds that amount to matrix products."""
 

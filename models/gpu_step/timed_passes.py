@@ -242,13 +242,13 @@ def _of_images(source: str, family: str, row: Fields, work: StepWork) -> Measure
     return MeasuredPasses(source, row["network"], family, "train", row["batch"], device, work, us)
 
 
-_TOKENS = 2048
-_MASKED = 4
+_SAILOR_TOKENS = 2048
+_SAILOR_MASKED = 4
 """Place of the mask in a layer. It is filled into a view of scores in place, of which automatic
 differentiation copies the gradient, its slice, and the slice again where it belongs (PyTorch,
 torch/csrc/autograd/functions/tensor.cpp, `CopySlices`)."""
 _COPIES_OF_SLICES = 3
-_MODELS: Mapping[str, tuple[int, int, bool]] = {
+_SAILOR_MODELS: Mapping[str, tuple[int, int, bool]] = {
     "OPT-350": (1024, 16, True),
     "GPT-Neo-2.7": (2560, 20, True),
     "OPT-30": (7168, 56, False),
@@ -262,10 +262,10 @@ def sailor_layers(rows: Sequence[Fields]) -> Iterator[MeasuredPasses]:
     for (model, name, batch, ranks), times_s in by_subject(rows, *keys).items():
         if ranks > 1:
             continue
-        hidden, heads, is_tf32 = _MODELS[model]
+        hidden, heads, is_tf32 = _SAILOR_MODELS[model]
         device = devices()[name]
-        forward = _layer(batch, hidden, heads, is_opt=model.startswith("OPT"))
-        square = forward[_MASKED].outputs[0]
+        forward = _sailor_layer(batch, hidden, heads, is_opt=model.startswith("OPT"))
+        square = forward[_SAILOR_MASKED].outputs[0]
         copies = [Operator("clone", (square,), (square,))] * _COPIES_OF_SLICES
         works = [work_of(each) for each in (*forward, *backward_of(forward), *copies)]
         if is_tf32 and "tf32" in device.peak:
@@ -276,19 +276,19 @@ def sailor_layers(rows: Sequence[Fields]) -> Iterator[MeasuredPasses]:
         yield MeasuredPasses("sailor", model, family, "train", batch, device, work, us)
 
 
-def _layer(batch: int, hidden: int, heads: int, *, is_opt: bool) -> list[Operator]:
+def _sailor_layer(batch: int, hidden: int, heads: int, *, is_opt: bool) -> list[Operator]:
     """Return operators of a forward pass; layers of OPT have ReLU, and no dropout."""
-    tokens, all_heads, size = batch * _TOKENS, batch * heads, hidden // heads
+    tokens, all_heads, size = batch * _SAILOR_TOKENS, batch * heads, hidden // heads
     rows: Shape = (tokens, hidden)
     wide: Shape = (tokens, 4 * hidden)
-    square: Shape = (all_heads, _TOKENS, _TOKENS)
+    square: Shape = (all_heads, _SAILOR_TOKENS, _SAILOR_TOKENS)
     normalized = call("native_layer_norm", [rows, (hidden,), (hidden,)], [rows])
     added = call("add", [rows, rows], [rows])
-    of_heads: Shape = (all_heads, _TOKENS, size)
+    of_heads: Shape = (all_heads, _SAILOR_TOKENS, size)
     attention = [
         call("mm", [rows, (hidden, 3 * hidden)], [(tokens, 3 * hidden)]),
         call("add", [(tokens, 3 * hidden), (3 * hidden,)], [(tokens, 3 * hidden)]),
-        call("bmm", [of_heads, (all_heads, size, _TOKENS)], [square]),
+        call("bmm", [of_heads, (all_heads, size, _SAILOR_TOKENS)], [square]),
         call("masked_fill", [square], [square]),
         call("_softmax", [square], [square]),
         call("bmm", [square, of_heads], [of_heads]),

@@ -74,7 +74,7 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     requests: list[list[str]] = []
 
     @contextmanager
-    def told(_: str, arguments: list[str], of: int) -> Iterator[Callable[[], list[str]]]:
+    def told(_: str, arguments: list[str], sharing: int) -> Iterator[Callable[[], list[str]]]:
         requests.append(arguments[1:])
         yield lambda: [made_up(*_named(word)).to_json() for word in arguments[1:]]
 

@@ -1,5 +1,7 @@
 """Forecasts of made-up networks, and refusals that say what to do; each from a real fit."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -215,11 +217,12 @@ def test_networks_that_nobody_measured_are_traced_by_one_child(
 ) -> None:
     calls: list[list[str]] = []
 
-    def told(_: str, arguments: list[str]) -> list[str]:
+    @contextmanager
+    def told(_: str, arguments: list[str], sharing: int) -> Iterator[Callable[[], list[str]]]:
         calls.append(arguments)
-        return [made_up.chain(convolutions(12), "anything").to_json()] * 2
+        yield lambda: [made_up.chain(convolutions(12), "anything").to_json()] * 2
 
-    monkeypatch.setattr(kept_graphs, "extract", told)
+    monkeypatch.setattr(kept_graphs, "extracting", told)
     forecasts = ask(engine, *(Workload(dnn=dnn, image_size=40) for dnn in ("small_cnn", "vgg11")))
     assert calls == [["primitives", "small_cnn:40", "vgg11:40"]]
     assert [forecast.status for forecast in forecasts] == ["forecast"] * 2
