@@ -154,8 +154,10 @@ def member_of(members: Mapping[str, Member], node_type: str) -> Member:
     """
     if node_type in members:
         return members[node_type]
-    near = nearest_names(node_type, members, 1) or members
-    known = f"did you mean {', '.join(near)}?" if members else "`stepcast fleet add` adds one"
+    near = nearest_names(node_type, members, 1)
+    known = f"did you mean {near[0]}?" if near else f"its members are {', '.join(members)}"
+    if not members:
+        known = "`stepcast fleet add` adds one"
     raise BadInput(f"{node_type!r} is no member of the fleet; {known}")
 
 

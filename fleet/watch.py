@@ -175,7 +175,11 @@ def _notice(name: str, first: Run, rows: pl.DataFrame) -> tuple[str, Mapping[str
         "backend": first.backend,
         "host": first.host_id,
         "state": "ended" if ended else "changed",
-        "changes": ", ".join(f"{in_words(what)} {by or 0:+.1f} % worse" for what, _, by in changed),
+        "changes": ", ".join(
+            f"{in_words(what)} "
+            + (f"{-by:.1f} % better" if by and by < 0 else f"{by or 0:+.1f} % worse")
+            for what, _, by in changed
+        ),
         "raised_at": f"{first.started_at:%Y-%m-%d %H:%M} UTC",
     }
 

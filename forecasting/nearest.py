@@ -158,7 +158,8 @@ def read_judged_scenarios(
     neighbours: dict[tuple[str, str], list[Neighbour]] = {}
     places: dict[str, Coordinates] = {}
     when = None if known_by is None else known_by.isoformat()
-    rows = warehouse.kept_query("judged_scenarios", backend=backend, known_by=when)
+    query = warehouse.kept_query if when is None else warehouse.query  # no moment comes again
+    rows = query("judged_scenarios", backend=backend, known_by=when)
     for row in rows.to_dicts():
         key = row["scenario_id"]
         if key not in places:

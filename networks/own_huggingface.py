@@ -113,14 +113,8 @@ def as_trained(target: str, **said: object) -> str:
 def with_config(target: str, folder: Path) -> str:
     """Return a target that has the text of its config's file, for machines that lack the file."""
     asked = Target.of(target)
-    file = _file(folder / asked.config)
-    if not file.is_file():
-        library: Any = importlib.import_module("transformers")
-        if asked.config in library.CONFIG_MAPPING or asked.config in named_configs():
-            return target
-        cached = library.utils.cached_file(asked.config, "config.json", local_files_only=True)
-        file = Path(cached)
-    return str(asked._replace(config=file.read_text().strip()))
+    file = _config_file(importlib.import_module("transformers"), asked.config, folder)
+    return target if file is None else str(asked._replace(config=file.read_text().strip()))
 
 
 def _file(path: Path) -> Path:
@@ -269,20 +263,30 @@ def _config(library: Any, name: str, folder: Path) -> Any:
     if name.startswith("{"):  # `with_config`
         fields = json.loads(name)
         return library.CONFIG_MAPPING[fields["model_type"]].from_dict(fields)
+    file = _config_file(library, name, folder)
+    return library.AutoConfig.for_model(name) if file is None else _read(library, file, name)
+
+
+def _config_file(library: Any, name: str, folder: Path) -> Path | None:
+    """Return the file of a config, or None of a type, which has its defaults.
+
+    Raises:
+        RefusedConfig: there is none.
+    """
     path = folder / name
     if path.exists():
-        return _read(library, _file(path), name)
+        return _file(path)
     types = sorted(library.CONFIG_MAPPING.keys())
     if name in types:
-        return library.AutoConfig.for_model(name)
+        return None
     if (file := _CONFIGS / f"{name}.json").parent == _CONFIGS and file.exists():
-        return _read(library, file, name)
+        return file
     if name.endswith(".json"):
         raise RefusedConfig(
             f"{PREFIX}{name}: no such file in {folder}; name the model's config.json"
         )
     try:
-        return library.AutoConfig.from_pretrained(name, local_files_only=True)
+        return Path(library.utils.cached_file(name, "config.json", local_files_only=True))
     except (OSError, ValueError):
         start = [model_type for model_type in types if name.startswith(f"{model_type}-")]
         near = [max(start, key=len)] if start else get_close_matches(name, types, n=3)

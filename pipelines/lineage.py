@@ -17,7 +17,7 @@ from assets import fleet as fleet_assets
 from assets.aws import price_definitions, reaping_definitions
 from assets.definitions import definitions_of
 from pipelines import fleet, notification
-from profilers.clusters.fleet import WEBHOOK_NOW
+from profilers.clusters.fleet import INSTEAD_OF_WEBHOOK
 from studies.study import read_study
 from warehouse.history import studies_of
 from warehouse.home import CHECKOUT
@@ -89,7 +89,9 @@ def all_definitions(with_resources: Mapping[str, object], *files: Path) -> Defin
     """Return everything: definitions of studies, prices, and the fleet."""
     sensors = Definitions(sensors=[fleet.sensor(), notification.tell_of_failures])
     if os.environ.get("STEPCAST_WEBHOOK"):
-        logging.getLogger("dagster").warning("STEPCAST_WEBHOOK tells nobody: %s", WEBHOOK_NOW)
+        logging.getLogger("dagster").warning(
+            "STEPCAST_WEBHOOK tells nobody: %s", INSTEAD_OF_WEBHOOK
+        )
     beside = price_definitions(), fleet_assets.definitions(), reaping_definitions(), sensors
     return study_definitions(with_resources, *files, beside=beside)
 

@@ -329,7 +329,7 @@ def scenario_runs(
             ("profile", dict.fromkeys((*requested.train, *requested.own))),
             ("measurement", dict.fromkeys(requested.test)),
         ]
-        for purpose, scenario in ((each, one) for each, some in purposes for one in some):
+        for purpose, scenario in ((purpose, each) for purpose, some in purposes for each in some):
             yield plan_scenario(
                 probe,
                 scenario,

@@ -226,6 +226,11 @@ class Curve(Record):
         if self.link_mbps is not None or self.profiled_at_mbps is not None:
             raise ValueError("link_mbps: a single device has no link; leave it out")
 
+    def lacking_precision(self) -> str | None:
+        """Return why its nodes do not train in its precision; None: they do."""
+        reasons = (lacks_precision(name, self.precision) for name in self.worker)
+        return next(filter(None, reasons), None)
+
     @model_validator(mode="after")
     def _recipe_is_possible(self) -> Self:
         if self.framework != "pytorch":
@@ -234,9 +239,9 @@ class Curve(Record):
                     f"{name}: TensorFlow's networks train in float32 by plain SGD here, found "
                     f"{value!r}; leave it out, or ask framework pytorch"
                 )
+        if lacks := self.lacking_precision():
+            raise ValueError(f"precision: {lacks}")
         for name in self.worker:
-            if lacks := lacks_precision(name, self.precision):
-                raise ValueError(f"precision: {lacks}")
             for field, value in self.recipe.items():
                 if field in _OF_GPUS and value in _OF_GPUS[field] and not gpus(name):
                     raise ValueError(f"{field}: {value} is of GPUs, and {name} has none")

@@ -14,7 +14,6 @@ from networks.extraction import register_own_model
 from networks.own_huggingface import PREFIX, as_trained
 from networks.own_model import NoGraph, tracing
 from profilers.clusters import BackendChoice
-from profilers.clusters.node_types import lacks_precision
 from profilers.probe import Metric
 from profilers.probes import PROBES
 from profilers.record_file import fault, read_record
@@ -249,9 +248,8 @@ class Study(Record):
             register_own_model(model, (target, str(folder)))
             for curve in curves:
                 traced[curve] = curve.model_copy(update=model.workload_fields)
-                for name in curve.worker:
-                    if lacks := lacks_precision(name, traced[curve].precision):
-                        raise ValueError(f"{self.place_of(curve)}.dnn: {lacks}")
+                if lacks := traced[curve].lacking_precision():
+                    raise ValueError(f"{self.place_of(curve)}.dnn: {lacks}")
         if not traced:
             return self
         templates = {

@@ -5,23 +5,20 @@ import it.
 """
 
 import hashlib
-import json
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import (
     AwareDatetime,
-    BaseModel,
-    ConfigDict,
     Field,
     FiniteFloat,
     JsonValue,
-    SerializerFunctionWrapHandler,
-    model_serializer,
     model_validator,
 )
 
+from warehouse.record import Record as Record
+from warehouse.record import SparseRecord as SparseRecord
 from warehouse.strategy import Order as Order
 from warehouse.strategy import Placement as Placement
 from warehouse.strategy import Strategy as Strategy
@@ -77,33 +74,6 @@ class ProbeFailed(StepcastError):
     def __init__(self, message: str, detail: str = "") -> None:
         super().__init__(message)
         self.detail = detail
-
-
-class Record(BaseModel):
-    """A frozen pydantic model that refuses misspelt fields."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    def canonical_json(self) -> str:
-        """Return JSON with sorted keys and no white space: equal records give equal bytes."""
-        return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
-
-
-class SparseRecord(Record):
-    """A record whose `SPARSE` fields are left out where they have their defaults.
-
-    So scenarios keep the id that they had before there was a choice.
-    """
-
-    SPARSE: ClassVar[tuple[str, ...]]
-
-    @model_serializer(mode="wrap")
-    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
-        fields: dict[str, JsonValue] = handler(self)
-        for name in self.SPARSE:
-            if getattr(self, name) == self.__pydantic_fields__[name].default:
-                fields.pop(name, None)
-        return fields
 
 
 class TrainingWorkload(SparseRecord):
@@ -215,7 +185,7 @@ class Scenario(SparseRecord):
         try:
             return int(object.__getattribute__(self, "_hashed"))
         except AttributeError:
-            made = hash((self.workload, self.strategy, self.nodes, self.link_mbps, self.what_if))
+            made = hash(tuple(getattr(self, name) for name in Scenario.model_fields))
             object.__setattr__(self, "_hashed", made)  # in no field, so no copy has it
             return made
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from warehouse import journal, limits
@@ -164,6 +163,8 @@ def _check(rows: pa.Table, where: str) -> None:
     Raises:
         BadInput: a number is not finite, a forecast says nothing, or is of another scenario.
     """
+    import pyarrow.compute as pc  # readers of the ledger need none, and it takes long
+
     for column in ("value", "low", "high"):
         check_values(rows, column, pc.is_finite(rows[column]), "a finite number", where)
     says = pc.or_(

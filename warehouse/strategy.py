@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from typing import Literal, get_args
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     JsonValue,
     SerializerFunctionWrapHandler,
     model_serializer,
     model_validator,
 )
+
+from warehouse.record import Record
 
 Order = Literal["framework", "tic", "reverse", "random"]
 Placement = Literal["round_robin", "greedy"]
@@ -23,7 +23,7 @@ _OF_SERVERS = "async_parameter_server"
 _LAYOUT = ("tensor_parallel", "pipeline_parallel", "virtual_stages")
 
 
-class Strategy(BaseModel):
+class Strategy(Record):
     """How training is distributed over workers, and over parameter servers where it has them.
 
     `placement` says how variables are divided among several servers. An all-reduce has no servers,
@@ -39,8 +39,6 @@ class Strategy(BaseModel):
         pipeline_parallel: stages, each of consecutive layers.
         virtual_stages: of each rank, which takes turns among them (interleaved 1F1B).
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: StrategyKind = "async_parameter_server"
     workers: int = Field(ge=1)

@@ -13,6 +13,7 @@ import polars as pl
 import pyarrow as pa
 
 from warehouse import kept_answers, ledger, limits, loader
+from warehouse import seal as sealed_forecasts
 from warehouse.connection import (
     connect,
     first_line,
@@ -151,13 +152,6 @@ class Warehouse:
             ledger.record_scenarios(connection, scenarios)
             return ledger.record_predictions(connection, predictions)
 
-    def record_prices(self, prices: Sequence[Price]) -> str:
-        """Keep a set of prices and return the id that predictions name it by."""
-        if not self._records:
-            return ledger.price_snapshot(prices)
-        with self._changing() as connection:
-            return ledger.record_prices(connection, prices)
-
     def record_recommendation(
         self, recommendation: Recommendation, prices: Sequence[Price] = ()
     ) -> str:
@@ -181,15 +175,11 @@ class Warehouse:
         sealed_at: datetime,
     ) -> tuple[Path, int]:
         """Write the forecasts of a round to a file; see `warehouse.seal.seal`."""
-        from warehouse import seal as sealed_forecasts
-
         with self._open() as connection:
             return sealed_forecasts.seal(connection, study, repeat, subjects, folder, sealed_at)
 
     def load_sealed(self, folder: Path) -> int:
         """Load sealed forecasts that are not there yet and return how many are new."""
-        from warehouse import seal as sealed_forecasts
-
         with self._changing() as connection:
             return sealed_forecasts.load(connection, folder)
 
@@ -229,8 +219,7 @@ class Warehouse:
             if (kept := kept_answers.read(file)) is not None:
                 return kept
             frame = run_query(connection, name, params)
-        if params.get("known_by") is None:  # another moment is another question
-            kept_answers.keep(frame, file)
+        kept_answers.keep(frame, file)
         return frame
 
     @contextmanager

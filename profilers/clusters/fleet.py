@@ -150,10 +150,11 @@ class Launch(SparseRecord):
         return dict(self.subnets.items()) if self.subnets else {None: self.subnet}
 
 
-WEBHOOK_NOW = (
+INSTEAD_OF_WEBHOOK = (
     "write `on_change: [curl, --data-binary, '@-', -H, 'Content-Type: application/json', URL]` "
     "into the fleet file"
 )
+"""What who had a webhook is told."""
 
 
 class Fleet(Record):
@@ -174,9 +175,9 @@ class Fleet(Record):
 
     @model_validator(mode="before")
     @classmethod
-    def _has_no_webhook(cls, fields: object) -> object:
+    def _on_change_is_words(cls, fields: object) -> object:
         if isinstance(fields, dict) and "webhook" in fields:
-            raise ValueError(f"webhook: nothing posts to it any more; {WEBHOOK_NOW}")
+            raise ValueError(f"webhook: nothing posts to it any more; {INSTEAD_OF_WEBHOOK}")
         if isinstance(fields, dict) and not isinstance(fields.get("on_change", ()), list | tuple):
             raise ValueError("on_change: expected a list of words")  # it may have a secret
         return fields

@@ -54,6 +54,7 @@ ELEMENT_BYTES = {
 """Bytes of an element by its name; names of eight-bit floats differ in each release."""
 _NUMBER = re.compile(r"[-+]?[0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][-+]?[0-9]{1,3})?")
 _LEAST_TIME = 1e-6
+"""In whichever unit a log prints."""
 SLACK = 1e-9
 """Share by which our own arithmetic on doubles may be off."""
 

@@ -64,10 +64,15 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(
     assert [path.name for path in tmp_path.iterdir()] == [FLEET_MEMBERS]
 
 
-@pytest.mark.parametrize("name", ["emu.native.c52", "lab.gpu"])
-def test_strangers_are_told_who_is_there(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("emu.native.c52", "did you mean emu.native.c25?"),
+        ("lab.gpu", "its members are emu.native.c25"),
+    ],
+)
+def test_strangers_are_told_who_is_there(name: str, hint: str, tmp_path: Path) -> None:
     add(tmp_path, member())
-    hint = "did you mean emu.native.c25?"
     for do in (remove_member, partial(change, paused=True)):
         with pytest.raises(BadInput) as caught:
             do(tmp_path, name)

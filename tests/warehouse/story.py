@@ -8,6 +8,7 @@ import polars as pl
 
 from tests.made_run import made_price, raw_table
 from tests.warehouse.conftest import Maker, at
+from warehouse.ledger import price_snapshot
 
 SAMPLE = "metric unit window value"
 LINK = "direction flows flow trial seconds bytes bandwidth_Bps retransmits"
@@ -28,8 +29,7 @@ def tell(make: Maker) -> None:
     make.forecast({2: 3.0})
     _publish(make)
     price = made_price("emu.avx2.1c", 3.06, provider="stepcast", observed_at=at(60))
-    snapshot = make.warehouse.record_prices([price])
-    make.warehouse.record_recommendation(make.recommendation(snapshot))
+    make.warehouse.record_recommendation(make.recommendation(price_snapshot([price])), [price])
     make.measure("m1", make.scenario(1), [1.2, 1.4], minute=5)
     make.measure("m2", make.scenario(2), [2.4, 2.6], minute=6)
     failed = make.run("m3", make.scenario(4), "measurement", minute=7)

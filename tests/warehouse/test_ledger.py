@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from datetime import datetime
 
 import pytest
@@ -8,7 +9,7 @@ from tests.warehouse.conftest import Maker, at
 from warehouse import ledger
 from warehouse.connection import connect
 from warehouse.ledger import prediction_id, price_snapshot
-from warehouse.records import BadInput
+from warehouse.records import BadInput, Price
 from warehouse.warehouse import read_only
 
 
@@ -81,19 +82,25 @@ def test_what_cannot_be_judged_later_is_refused(
 CHEAP, FAST = made_price("g4dn.8xlarge", 0.72), made_price("p3.8xlarge", 3.68)
 
 
+def recorded(fitted: Maker, prices: Sequence[Price]) -> str:
+    """Write a set of prices, and return its name."""
+    fitted.warehouse.record(prices=[prices])
+    return price_snapshot(prices)
+
+
 def test_a_price_snapshot_is_named_by_its_content(fitted: Maker) -> None:
-    first = fitted.warehouse.record_prices([CHEAP, FAST, CHEAP])
-    assert first == fitted.warehouse.record_prices([FAST, CHEAP]) == price_snapshot([CHEAP, FAST])
-    second = fitted.warehouse.record_prices([CHEAP])
+    first = recorded(fitted, [CHEAP, FAST, CHEAP])
+    assert first == recorded(fitted, [FAST, CHEAP]) == price_snapshot([CHEAP, FAST])
+    second = recorded(fitted, [CHEAP])
     assert second != first
     rows = fitted.rows("FROM pred.price_snapshot ORDER BY price_snapshot, node_type")
     assert sorted(rows["price_snapshot"]) == sorted([first, first, second])
     with pytest.raises(BadInput, match="needs a price; found none"):
-        fitted.warehouse.record_prices([])
+        recorded(fitted, [])
 
 
 def test_a_cost_is_forecast_once_per_price_snapshot(fitted: Maker) -> None:
-    cheap, fast = (fitted.warehouse.record_prices([price]) for price in (CHEAP, FAST))
+    cheap, fast = (recorded(fitted, [price]) for price in (CHEAP, FAST))
     prediction = fitted.prediction(fitted.fit("p1"), fitted.scenario(2), 2.0)
     two = [prediction.model_copy(update={"price_snapshot": key}) for key in (cheap, fast)]
     assert fitted.warehouse.record(two) == 2
@@ -112,7 +119,7 @@ def test_the_same_forecast_by_newer_code_is_the_same_one(fitted: Maker) -> None:
 
 
 def test_a_recommendation_is_written_once_with_all_it_rests_on(fitted: Maker) -> None:
-    given = fitted.recommendation(fitted.warehouse.record_prices([CHEAP, FAST]))
+    given = fitted.recommendation(recorded(fitted, [CHEAP, FAST]))
     key = fitted.warehouse.record_recommendation(given)
     later = given.model_copy(update={"made_at": at(9)})
     assert fitted.warehouse.record_recommendation(later) == key
@@ -140,7 +147,7 @@ def test_a_recommendation_on_unknown_fits_is_refused(fitted: Maker) -> None:
 def test_tampering_with_a_recommendation_or_its_prices_is_found(
     fitted: Maker, tampering: str, reason: str
 ) -> None:
-    given = fitted.recommendation(fitted.warehouse.record_prices([CHEAP, FAST]))
+    given = fitted.recommendation(recorded(fitted, [CHEAP, FAST]))
     key = fitted.warehouse.record_recommendation(given)
     with connect(fitted.main) as connection:
         assert ledger.verify(connection) is None
