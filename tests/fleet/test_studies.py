@@ -23,7 +23,6 @@ TRAININGS = {
     "tf_trace": {SERVED},
     "tf_operations": {REDUCED},
     "torch_operations": {PYTORCH},
-    "torch_memory": {PYTORCH},
     "torch_compute": {PYTORCH},
     "slowdown": {PYTORCH},
     "tf_throughput": {SERVED},
