@@ -1,10 +1,14 @@
 """Which networks there are, their families and smallest images; loads no framework."""
 
 import re
+from collections import OrderedDict
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from networks.own_model import OwnModel
 
 # Which networks are variants of one design: a family; loads no framework.
 #
@@ -178,39 +182,18 @@ _PYTORCH_MINIMUM_IMAGE_SIZES: Mapping[str, int] = {
 _SIZES = {"tensorflow": _MINIMUM_IMAGE_SIZES, "pytorch": _PYTORCH_MINIMUM_IMAGE_SIZES}
 OWN = "own-"
 """How names of users' models begin; the rest is a hash of the training step."""
-_OWN: dict[str, tuple[int, tuple[str, str] | None, str]] = {}
-"""Users' models that this process has traced: their images, what builds them, the framework."""
+OWN_MODELS: "OrderedDict[str, OwnModel]" = OrderedDict()
+"""Users' models that this process knows, by name, the latest last."""
 
 
 class UnknownNetwork(ValueError):
     """No network has the name asked for; the message lists the closest ones."""
 
 
-def register_own_network(
-    name: str,
-    image_size: int,
-    source: tuple[str, str] | None = None,
-    framework: str = "pytorch",
-) -> None:
-    """Take a user's model for a network, as long as this process lives.
-
-    Args:
-        name: of it.
-        image_size: side of the images that it was traced with, pixels; 0: it takes none.
-        source: the module:function that builds it, and the folder that has it.
-        framework: whose model it is.
-    """
-    _OWN[name] = image_size, source, framework
-
-
-def forget_own_network(name: str) -> None:
-    """Take a user's model for a network no longer."""
-    _OWN.pop(name, None)
-
-
 def source(name: str) -> tuple[str, str] | None:
     """Return what builds a user's model and the folder that has it; None of a network of ours."""
-    return _OWN[name][1] if name in _OWN else None
+    known = OWN_MODELS.get(name)
+    return None if known is None else known.source
 
 
 def minimum_image_size(name: str, framework: str = "tensorflow") -> int:
@@ -220,8 +203,8 @@ def minimum_image_size(name: str, framework: str = "tensorflow") -> int:
         UnknownNetwork: no network of that framework has that name.
     """
     sizes = _sizes(framework)
-    if name in _OWN and _OWN[name][2] == framework:
-        return _OWN[name][0]
+    if (own := OWN_MODELS.get(name)) is not None and own.framework == framework:
+        return own.image_size
     if name.startswith(OWN):
         raise UnknownNetwork(
             f"{name} is a model of somebody's own, of which only its name is kept: give "
@@ -242,7 +225,7 @@ def check(name: str, image_size: int | None = None, framework: str = "tensorflow
         ValueError: the image is too small for the network.
     """
     smallest = minimum_image_size(name, framework)
-    if name in _OWN and image_size not in (None, smallest):
+    if name.startswith(OWN) and image_size not in (None, smallest):
         raise ValueError(
             f"{name} was traced with images of {smallest} pixels a side, found {image_size}: leave "
             "out image_size"

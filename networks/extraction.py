@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from functools import lru_cache
@@ -10,14 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from networks.catalogue import (
-    OWN,
-    UnknownNetwork,
-    check,
-    forget_own_network,
-    register_own_network,
-)
-from networks.gpu_steps import forget_own_steps, register_own_steps
+from networks import catalogue
+from networks.catalogue import OWN, UnknownNetwork, check
 from networks.kept_graphs import GraphCache, extracting
 from networks.operation_graph import GraphOperation, OperationGraph
 from networks.own_model import OwnModel
@@ -84,12 +77,14 @@ def primitive_graphs(
             unknown.
         RuntimeError: the child process failed; the message has the end of what it wrote.
     """
-    keys = list(wanted)
+    keys, own = list(wanted), dict[tuple[str, int], PrimitiveGraph]()
     for dnn, image_size in keys:
         check(dnn, image_size, "pytorch")
-        if (own := _OWN_MODELS.get(dnn)) is not None and own.too_unknown:
-            raise ValueError(own.too_unknown)
-    return _PRIMITIVES.get(keys)
+        if (model := catalogue.OWN_MODELS.get(dnn)) is not None and model.graph is not None:
+            if model.too_unknown:
+                raise ValueError(model.too_unknown)
+            own[dnn, image_size] = model.graph
+    return own | _PRIMITIVES.get(key for key in keys if key not in own)
 
 
 def _of_fields(fields: dict[str, Any]) -> OperationGraph:
@@ -105,8 +100,6 @@ _STEP_GRAPHS: Mapping[str, GraphCache[tuple[str, int, int], OperationGraph]] = {
 _PRIMITIVES = GraphCache[tuple[str, int], PrimitiveGraph](
     "primitives", PrimitiveGraph.of, at_hand=1024, at_once=256
 )
-_OWN_MODELS = OrderedDict[str, OwnModel]()
-"""Users' models that this process knows, by name, the latest last."""
 
 
 def register_own_model(model: OwnModel, source: tuple[str, str] | None = None) -> None:
@@ -116,27 +109,26 @@ def register_own_model(model: OwnModel, source: tuple[str, str] | None = None) -
         model: what was traced of it.
         source: the module:function that builds it, and the folder that has it.
     """
-    known = _OWN_MODELS.get(model.dnn, model)
-    _OWN_MODELS[model.dnn] = replace(model, steps={**known.steps, **model.steps})
-    _OWN_MODELS.move_to_end(model.dnn)
-    register_own_network(model.dnn, model.image_size, source, model.framework)
-    if model.graph is not None:
-        _PRIMITIVES.put((model.dnn, model.image_size), model.graph)
-    register_own_steps(model.dnn, model.image_size, model.gpu_steps)
+    known = catalogue.OWN_MODELS.get(model.dnn, model)
+    catalogue.OWN_MODELS[model.dnn] = replace(
+        model,
+        source=source,
+        steps={**known.steps, **model.steps},
+        gpu_steps={**known.gpu_steps, **model.gpu_steps},
+    )
+    catalogue.OWN_MODELS.move_to_end(model.dnn)
 
 
 def forget_own_models(but: int) -> None:
     """Forget users' models but so many, those that were registered last."""
-    for dnn in list(_OWN_MODELS)[:-but]:
-        _OWN_MODELS.pop(dnn, None)
-        for forget_of in (_PRIMITIVES.forget, forget_own_steps, forget_own_network):
-            forget_of(dnn)
+    while len(catalogue.OWN_MODELS) > but:
+        catalogue.OWN_MODELS.popitem(last=False)
 
 
 def own_step(dnn: str, batch_size: int) -> OperationGraph | Path | str:
     """Return a training step of a user's model, of Keras's its file; or why nobody knows it."""
     unknown = "its training step was not traced: give the package.module:function that builds it"
-    known = _OWN_MODELS.get(dnn)
+    known = catalogue.OWN_MODELS.get(dnn)
     return unknown if known is None else known.steps.get(batch_size, unknown)
 
 

@@ -10,6 +10,7 @@ from functools import cache, cached_property
 from math import prod
 from typing import Any, Literal, NamedTuple, Self
 
+from networks import catalogue
 from networks.catalogue import OWN, check
 from networks.kept_graphs import GraphCache
 
@@ -194,28 +195,6 @@ class StepKey(NamedTuple):
 
 
 _STEPS = GraphCache[StepKey, GpuStep]("gpu", GpuStep.of, at_hand=64, at_once=256)
-_OWN: dict[str, dict[StepKey, GpuStep | str]] = {}
-"""By name those of users' models, or why there is none."""
-
-
-def register_own_steps(dnn: str, image_size: int, steps: Mapping[str, Mapping[str, Any]]) -> None:
-    """Take steps of a user's model, as long as this process lives.
-
-    Args:
-        dnn: the name of the model.
-        image_size: as its scenarios have it.
-        steps: by batch and precision ("8 bfloat16-true"), as `own_program` told them.
-    """
-    for batch_and_precision, fields in steps.items():
-        batch_size, precision = batch_and_precision.split()
-        key = StepKey(dnn, int(batch_size), image_size, precision)  # type: ignore[arg-type]
-        step = str(fields["error"]) if "error" in fields else GpuStep.of(fields)
-        _OWN.setdefault(dnn, {})[key] = step
-
-
-def forget_own_steps(dnn: str) -> None:
-    """Forget the steps of a user's model."""
-    _OWN.pop(dnn, None)
 
 
 def gpu_steps(wanted: Iterable[StepKey]) -> Mapping[StepKey, GpuStep]:
@@ -235,7 +214,9 @@ def gpu_steps(wanted: Iterable[StepKey]) -> Mapping[StepKey, GpuStep]:
 
 def _own(key: StepKey) -> GpuStep:
     unknown = "it was not traced for a GPU: ask `stepcast predict` with its target"
-    step = _OWN.get(key.dnn, {}).get(key, unknown)
+    known = catalogue.OWN_MODELS.get(key.dnn)
+    steps = {} if known is None else known.gpu_steps
+    step = steps.get(f"{key.batch_size} {key.precision}", unknown)
     if isinstance(step, str):
         raise ValueError(step)
     return step

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import zlib
-from collections import ChainMap, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
@@ -129,17 +129,7 @@ class GraphCache(Generic[Key, Graph]):
         self._kind, self._parse = kind, parse
         self._at_hand, self._at_once = at_hand, at_once
         self._latest: OrderedDict[Key, Graph] = OrderedDict()
-        self._lasting: dict[Key, Graph] = {}
         self._lock = Lock()
-
-    def put(self, key: Key, graph: Graph) -> None:
-        """Have a graph at hand as long as this process lives: nobody extracts it."""
-        self._lasting[key] = graph
-
-    def forget(self, dnn: str) -> None:
-        """Have what is at hand of a network no longer."""
-        for key in [key for key in self._lasting if key[0] == dnn]:
-            self._lasting.pop(key, None)
 
     def get(self, wanted: Iterable[Key]) -> dict[Key, Graph]:
         """Return graphs; child processes extract those that are neither at hand nor kept.
@@ -152,8 +142,7 @@ class GraphCache(Generic[Key, Graph]):
         """
         keys = list(dict.fromkeys(wanted))
         with self._lock:
-            known = ChainMap(self._lasting, self._latest)
-            graphs = {key: known[key] for key in keys if key in known}
+            graphs = {key: self._latest[key] for key in keys if key in self._latest}
         for key in keys:
             if key not in graphs and (graph := self._kept(key)) is not None:
                 graphs[key] = graph
@@ -161,9 +150,8 @@ class GraphCache(Generic[Key, Graph]):
             graphs |= self._extracted(missing)
         with self._lock:
             for key, graph in graphs.items():
-                if key not in self._lasting:
-                    self._latest[key] = graph
-                    self._latest.move_to_end(key)
+                self._latest[key] = graph
+                self._latest.move_to_end(key)
             while len(self._latest) > self._at_hand:
                 self._latest.popitem(last=False)
         return {key: graphs[key] for key in keys}

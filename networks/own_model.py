@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from networks.catalogue import OWN
+from networks.gpu_steps import GpuStep
 from networks.kept_graphs import keep, kept, kept_names
 from networks.operation_graph import GraphOperation, OperationGraph
 from networks.own_huggingface import PREFIX
@@ -64,7 +65,8 @@ class OwnModel:
         half: the half precision in which all of its trained parameters are; empty: in none.
         weights_bytes: of the parameters with which it was built, as it could not be without.
         frozen_count: parameters that are not trained, of PyTorch's models.
-        gpu_steps: as `networks.gpu_steps.register_own_steps` takes them.
+        gpu_steps: by batch and precision ("8 bfloat16-true"), or why nobody knows.
+        source: the module:function that builds it, and the folder that has it, where it is known.
         traced: what the child process wrote, of which `model_of` makes it again; not of Keras's.
     """
 
@@ -84,7 +86,8 @@ class OwnModel:
     half: str = ""
     weights_bytes: int = 0
     frozen_count: int = 0
-    gpu_steps: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    gpu_steps: Mapping[str, GpuStep | str] = field(default_factory=dict)
+    source: tuple[str, str] | None = None
     traced: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -207,7 +210,7 @@ def model_of(target: str, traced: Mapping[str, Any]) -> OwnModel:
     told: dict[str, Any] = {
         each.name: tuple(value) if isinstance(value := traced[each.name], list) else value
         for each in fields(OwnModel)
-        if each.name in traced.keys() - {"graph", "steps"}
+        if each.name in traced.keys() - {"graph", "steps", "gpu_steps"}
     }
     if "keras" in traced:
         files = {
@@ -232,6 +235,10 @@ def model_of(target: str, traced: Mapping[str, Any]) -> OwnModel:
         graph,
         steps,
         **told,
+        gpu_steps={
+            name: str(step["error"]) if "error" in step else GpuStep.of(step)
+            for name, step in traced["gpu_steps"].items()
+        },
         unknown_work={name: flops / everything for name, flops in sorted(unknown_flops.items())},
         traced={name: traced[name] for name in traced.keys() - {"reads", "surroundings"}},
     )

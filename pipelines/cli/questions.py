@@ -274,7 +274,8 @@ def _with_model(
     with own_workload.tracing_model(target, batch_sizes, given, length, precisions) as traced:
         model = traced()
     if question.layouts:
-        kept = {name: step["kept"] for name, step in model.gpu_steps.items() if "kept" in step}
+        steps = model.gpu_steps.items()
+        kept = {name: of_all for name, step in steps if (of_all := getattr(step, "kept", None))}
         register_own_model(replace(model, dnn=f"{model.dnn}{KEPT}", gpu_steps=kept))
     own = OwnWorkload(target, model, sequence_length=length)
     return question.model_copy(update=model.workload_fields), own

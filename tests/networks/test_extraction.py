@@ -113,26 +113,15 @@ def test_many_graphs_are_divided_among_a_child_a_core(
     assert sorted(traced) == [words[:6], words[6:]]
 
 
-def test_primitives_of_users_models_stay(
-    traced: list[list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_users_models_stay_but_for_the_latest_forgotten(traced: list[list[str]]) -> None:
     """Nobody could trace them again."""
-    own = made_up("own-net-1a2b", 32)
-    monkeypatch.setattr(extraction, "register_own_network", lambda *_: None)
-    monkeypatch.setattr(extraction, "check", lambda *_: None)
-    extraction.register_own_model(OwnModel(own.dnn, "pytorch", 32, 0, own, {}))
-    primitive_graphs([("small_cnn", image_size) for image_size in (32, 40, 48)])
-    assert primitive_graphs([(own.dnn, 32)]) == {(own.dnn, 32): own}
-    assert traced == [["small_cnn:32", "small_cnn:40", "small_cnn:48"]]
-
-
-def test_users_models_are_forgotten_but_the_latest() -> None:
     first, second, third = (made_up(f"own-forget-{n}", 32) for n in range(3))
     for own in (first, second, third, first):
         extraction.register_own_model(OwnModel(own.dnn, "pytorch", 32, 0, own, {8: "why"}))
     extraction.forget_own_models(but=2)
     assert extraction.own_step(first.dnn, 8) == extraction.own_step(third.dnn, 8) == "why"
     assert primitive_graphs([(first.dnn, 32)]) == {(first.dnn, 32): first}
+    assert traced == []
     assert "was not traced" in str(extraction.own_step(second.dnn, 8))
     with pytest.raises(UnknownNetwork, match="of which only its name is kept"):
         primitive_graphs([(second.dnn, 32)])

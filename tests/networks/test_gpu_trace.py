@@ -9,9 +9,10 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from models.gpu_step.operators import Work, work_of
-from networks.catalogue import register_own_network
-from networks.gpu_steps import GpuStep, StepKey, gpu_steps, register_own_steps
+from networks.extraction import register_own_model
+from networks.gpu_steps import GpuStep, StepKey, gpu_steps
 from networks.gpu_trace import Precision, trace_step
+from networks.own_model import OwnModel
 from tests.networks.test_primitive_graph import Forward
 
 
@@ -283,9 +284,8 @@ def test_a_users_model_has_the_steps_that_were_traced() -> None:
         "activation_bytes": 512,
         "units": [3],
     }
-    steps = {"2 float32": step, "4 float32": {"error": "no memory"}}
-    register_own_network("own-gpu1", 0, None, "pytorch")
-    register_own_steps("own-gpu1", 0, steps)
+    steps = {"2 float32": GpuStep.of(step), "4 float32": "no memory"}
+    register_own_model(OwnModel("own-gpu1", "pytorch", 0, 0, None, {}, gpu_steps=steps))
     key = StepKey("own-gpu1", 2, 0, "float32")
     assert gpu_steps([key])[key].operators[0].inputs[0].bytes == 8
     with pytest.raises(ValueError, match="no memory"):

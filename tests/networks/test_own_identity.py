@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout, scaled_dot_product_attention, softmax
 
 from networks import own_program
+from networks.gpu_steps import GpuStep
 from networks.own_model import OwnModel, model_of
 from tests.networks.test_primitive_graph import Forward
 
@@ -180,11 +181,9 @@ def test_inputs_are_taken_as_the_function_gives_them(
 ) -> None:
     model = traced(make, 4, ("float32",))
     assert (model.sample, model.not_batched) == (sample, not_batched)
-    shapes = [
-        tuple(shape)
-        for _, inputs, *_ in model.gpu_steps["4 float32"]["operators"]
-        for shape, _ in inputs
-    ]
+    step = model.gpu_steps["4 float32"]
+    assert isinstance(step, GpuStep)
+    shapes = [tensor.shape for operator in step.operators for tensor in operator.inputs]
     assert given in shapes
     assert model.dnn == traced(make, 6).dnn
 
@@ -220,12 +219,10 @@ def test_attention_without_heads_is_that_of_one_head() -> None:
 
         return block
 
-    steps = [
-        traced(net(of(count)), 4, ("float32",)).gpu_steps["4 float32"] for count in (3, 4, 5, 2)
-    ]
-    attended = [
-        [inputs[:3] for name, inputs, *_ in step["operators"] if "fused_attention" in name]
-        for step in steps
-    ]
+    attended = []
+    for count in (3, 4, 5, 2):
+        step = traced(net(of(count)), 4, ("float32",)).gpu_steps["4 float32"]
+        assert isinstance(step, GpuStep)
+        attended.append([op.inputs[:3] for op in step.operators if "fused_attention" in op.name])
     assert attended[0] == attended[1] == attended[2] != attended[3]
-    assert attended[3][0][0] == ((1, 1, 24, 8), "float32")
+    assert attended[3][0][0].shape == (1, 1, 24, 8)

@@ -215,8 +215,7 @@ def test_variables_of_an_imported_step_are_on_the_servers(model: OwnModel, graph
 def test_operations_of_a_known_model_are_extracted(
     model: OwnModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalogue, "_OWN", {})
-    monkeypatch.setattr(extraction, "_OWN_MODELS", OrderedDict())
+    monkeypatch.setattr(catalogue, "OWN_MODELS", OrderedDict())
     extraction.register_own_model(model)
     extracted = extraction.extract_graph(model.dnn, BATCH, 0)
     assert (extracted.dnn, extracted.parameter_count) == (model.dnn, model.parameter_count)

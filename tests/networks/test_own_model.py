@@ -31,7 +31,6 @@ from networks.own_torch import (
 from networks.own_training import own_network
 from tests.networks.test_own_identity import traced
 from tests.networks.test_primitive_graph import Forward
-from tests.pipelines.service.made_up import at_hand
 from tests.warehouse.test_child_process import ends
 from warehouse.durable_files import sweep_home
 
@@ -156,9 +155,7 @@ def test_a_graph_of_unknown_work_is_given_to_no_system(monkeypatch: pytest.Monke
     assert model.graph is not None and MOST_UNKNOWN < part < 1
     assert model.too_unknown.startswith(f"{model.dnn}: operators of which nobody knows")
     assert f"aten::linalg_inv_ex ({100 * part:.0f} %)" in model.too_unknown
-    monkeypatch.setattr(catalogue, "_OWN", {})
-    monkeypatch.setattr(extraction, "_PRIMITIVES", at_hand({}))
-    monkeypatch.setattr(extraction, "_OWN_MODELS", OrderedDict())
+    monkeypatch.setattr(catalogue, "OWN_MODELS", OrderedDict())
     extraction.register_own_model(model)
     with pytest.raises(ValueError, match="aten::linalg_inv_ex"):
         extraction.primitive_graphs([(model.dnn, model.image_size)])
@@ -433,9 +430,7 @@ def test_beside_our_packages_a_users_of_the_same_names_are_imported(folder: Path
 def test_a_known_model_is_a_network_of_this_process_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     from networks.primitives import Primitive, PrimitiveGraph
 
-    monkeypatch.setattr(catalogue, "_OWN", {})
-    monkeypatch.setattr(extraction, "_PRIMITIVES", at_hand({}))
-    monkeypatch.setattr(extraction, "_OWN_MODELS", OrderedDict())
+    monkeypatch.setattr(catalogue, "OWN_MODELS", OrderedDict())
     graph = PrimitiveGraph("own-1234abcd", 24, (Primitive("input"),), (), 0)
     with pytest.raises(networks.UnknownNetwork, match="of which only its name is kept"):
         networks.check("own-1234abcd", 24, "pytorch")

@@ -97,8 +97,7 @@ def test_what_ceer_is_not_about_is_declined() -> None:
 def test_a_model_of_a_user_is_forecast_where_its_step_was_traced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(catalogue, "_OWN", {})
-    monkeypatch.setattr(extraction, "_OWN_MODELS", OrderedDict())
+    monkeypatch.setattr(catalogue, "OWN_MODELS", OrderedDict())
     like = study.scenario("g", "slow", 2)
     load = like.workload.model_copy(update={"dnn": "own-1234abcd", "image_size": 0})
     own = like.model_copy(update={"workload": load})

@@ -81,8 +81,7 @@ def graphs() -> dict[tuple[str, int], PrimitiveGraph]:
 def at_hand(graphs: Mapping[tuple[str, int], PrimitiveGraph]) -> GraphCache[Any, PrimitiveGraph]:
     """Return graphs as they are after they were extracted."""
     cache = GraphCache[Any, PrimitiveGraph]("primitives", PrimitiveGraph.of, at_hand=9, at_once=9)
-    for key, graph in graphs.items():
-        cache.put(key, graph)
+    cache._latest.update(graphs)  # noqa: SLF001
     return cache
 
 
