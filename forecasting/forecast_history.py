@@ -120,21 +120,18 @@ def _changed(warehouse: Warehouse) -> dict[str, list[NodeTypeChange]]:
 def _splits(
     warehouse: Warehouse, groups: Sequence[FitGroup], chosen_host: HostSelection
 ) -> dict[tuple[int, str], str]:
-    questions = {
-        f"{number} {scenario.scenario_id}": {
-            "key": f"{number} {scenario.scenario_id}",
-            "canonical": scenario.model_dump(mode="json"),
-            "run_ids": group.run_ids,
+    asked = [
+        {
             "host_id": chosen_host.host_id,
+            "run_ids": group.run_ids,
+            "asked": [scenario.model_dump(mode="json") for _, scenario in group.of],
         }
-        for number, group in enumerate(groups)
-        for _, scenario in group.of
-    }
-    splits = warehouse.query("splits", asked=json.dumps(list(questions.values()), sort_keys=True))
+        for group in groups
+    ]
+    splits = warehouse.query("splits", asked=json.dumps(asked, sort_keys=True))
     return {
-        (int(number), scenario_id): split
-        for key, split in splits.select("key", "split").iter_rows()
-        for number, scenario_id in [key.split(" ")]
+        (fit, scenario_id): split
+        for fit, scenario_id, split in splits.select("fit", "subject_id", "split").iter_rows()
     }
 
 

@@ -273,9 +273,8 @@ class HostSelection:
 
     def lacks(self, scenario: Scenario) -> str | None:
         """Return why runs of this place say nothing of a scenario; None: they may."""
-        types = {group.node_type for group in scenario.nodes}
         for name, (backend, host) in self.elsewhere:
-            if name in types:
+            if any(group.node_type == name for group in scenario.nodes):
                 return f"{name} was profiled on another host; --backend {backend} --host {host}"
         return None
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
 
 from models.profiled_run import refusal
@@ -306,6 +307,7 @@ def total_minutes(some: Iterable[MissingRuns]) -> float | None:
     return total
 
 
+@lru_cache(maxsize=4096)  # hundreds of scenarios lack the same
 def _lacking(requirement: Requirement) -> MissingRuns:
     if requirement.scope == "public":
         return MissingRuns("public measurements", "GPUs: `stepcast load public`", None)

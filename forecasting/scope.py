@@ -33,7 +33,7 @@ from studies.curve import Curve
 from studies.planned_runs import resolve_requirement
 from studies.rounds import Round
 from warehouse.records import Backend, BadInput, Run, Scenario
-from warehouse.requirements import Refusal
+from warehouse.requirements import Refusal, Requirement
 from warehouse.warehouse import Warehouse
 
 
@@ -153,12 +153,28 @@ class HistoryScope:
     def select(
         self, system: System, asked: Asked, scenarios: Iterable[Scenario]
     ) -> Mapping[Scenario, Matched]:
-        """Return what a system's forecast of each scenario that is asked about rests on."""
-        return {scenario: self.select_of(system, asked, scenario) for scenario in scenarios}
+        """Return what a system's forecast of each scenario that is asked about rests on.
 
-    def select_of(self, system: System, asked: Asked, scenario: Scenario) -> Matched:
+        What a system refuses of nodes it refuses of more of the same types.
+        """
+        refused: dict[int, Refusal] = {}
+        matched = {}
+        for scenario in scenarios:
+            types = len(scenario.nodes)
+            requirements = refused.get(types) or system.requires(scenario)
+            if isinstance(requirements, Refusal):
+                refused[types] = requirements
+            matched[scenario] = self._select(system, asked, scenario, requirements)
+        return matched
+
+    def _select(
+        self,
+        system: System,
+        asked: Asked,
+        scenario: Scenario,
+        requirements: tuple[Requirement, ...] | Refusal,
+    ) -> Matched:
         """Return the runs that a forecast of one scenario rests on; a refusal if some lack."""
-        requirements = system.requires(scenario)
         # What others measured is of no host, and a forecast does without what is optional.
         of_hosts = isinstance(requirements, Refusal) or any(
             requirement.scope != "public" and not requirement.optional
@@ -202,7 +218,8 @@ class HistoryScope:
 
     def merge(self, several: Iterable[Runs]) -> Runs:
         """Return the newest run about each thing, the newest first."""
-        return newest_of_each(chain.from_iterable(several))
+        runs = {run.run_id: run for run in chain.from_iterable(several)}  # of hundreds of forecasts
+        return newest_of_each(runs.values())
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,6 @@ def test_optional_runs_of_another_host_refuse_nothing() -> None:
     of_node = GPUS[0]._replace(subject=replace(GPUS[0].subject, probe="inventory"))
     for measured in ([public], [public, of_node]):
         scope = HistoryScope(place, RunIndex(measured), RunIndex([]))
-        rests = scope.select_of(GPU_STEP, alone, scenario)
+        rests = scope.select(GPU_STEP, alone, [scenario])[scenario]
         assert isinstance(rests, tuple)
         assert {run.run_id for run in rests} == {run.run_id for run in measured}

@@ -165,5 +165,5 @@ def test_a_fit_to_public_measurements_needs_no_exchange_of_ours(tmp_path: Path) 
     able = replace(GPU_STEP, inputs=lambda _: inputs)
     public = visible_runs(warehouse, public=True)
     scope = HistoryScope(host_here(), RunIndex(public), RunIndex([]))
-    rests = scope.select_of(able, curve, scenario)
+    rests = scope.select(able, curve, [scenario])[scenario]
     assert isinstance(rests, tuple) and len(rests) == len(public)
