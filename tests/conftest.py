@@ -17,7 +17,13 @@ from hypothesis import settings
 from networks.kept_graphs import keep_in
 from profilers.clusters import choose_backend
 
-pytest_plugins = ("tests.aws", "tests.paper", "tests.repeated", "tests.migrated")
+pytest_plugins = (
+    "tests.aws",
+    "tests.paper",
+    "tests.public_history",
+    "tests.repeated",
+    "tests.migrated",
+)
 
 # A push meets the same examples each time; `make test-all` draws others, profile thorough many.
 settings.register_profile("stepcast", deadline=None, max_examples=25, derandomize=True)

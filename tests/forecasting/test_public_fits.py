@@ -21,11 +21,10 @@ from studies.study import read_study
 from tests import my_history, synthetic
 from tests.fleet.paper_watch import Told
 from tests.made_run import ddp_curve, raw_table
-from tests.models.gpu_step.public import PUBLIC, made_up_steps, public_tables
+from tests.models.gpu_step.public import made_up_steps
 from tests.synthetic import write_study
 from warehouse.landing import land, landed_runs
 from warehouse.records import BadInput
-from warehouse.sets import kept_runs
 from warehouse.warehouse import Warehouse
 
 THERE = "5e1f5e1f5e1f5e1f"
@@ -46,20 +45,6 @@ test:
 @pytest.fixture(autouse=True)
 def steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scenario_steps, "gpu_steps", made_up_steps)
-
-
-def load_public(home: Path) -> None:
-    """Load a part of the public measurements."""
-    tables = public_tables()
-    for name in sorted({file.parts[-3] for file in PUBLIC.glob("*/*/run.parquet")}):
-        for run in kept_runs(PUBLIC / name):
-            of_run = {
-                table: tables[table].filter(run_id=run.run_id).drop("run_id")
-                for table in ("source", "external")
-            }
-            if of_run["external"].height:
-                land(home / "landing", run, None, of_run)
-    Warehouse(home).load()
 
 
 def opened(home: Path, folder: Path) -> Round:
@@ -89,10 +74,9 @@ def forecast(home: Path, round_: Round, progress: Progress) -> pl.DataFrame:
     return predict_missing(gpu_step, round_, warehouse, progress)
 
 
-def test_a_study_forecasts_single_gpus_and_judges_that(tmp_path: Path) -> None:
+def test_a_study_forecasts_single_gpus_and_judges_that(public_home: Path, tmp_path: Path) -> None:
     """Steps take 1.25 times as long as forecast: forecasts are 20 % too short."""
-    home = tmp_path / "home"
-    load_public(home)
+    home = public_home
     round_ = opened(home, tmp_path)
     assert {(need.probe, need.purpose) for need in round_.missing} == {
         ("torch_throughput", "measurement")
@@ -153,11 +137,9 @@ def test_lineage_shows_fits_that_rest_on_nothing_of_the_study(tmp_path: Path) ->
     assert (of.profiling, of.measuring) == ((), ("torch_throughput",))
 
 
-def test_a_fit_to_public_measurements_needs_no_exchange_of_ours(tmp_path: Path) -> None:
+def test_a_fit_to_public_measurements_needs_no_exchange_of_ours(public_home: Path) -> None:
     """What other systems learn of exchanges is from runs of several devices; it has none here."""
-    home = tmp_path / "home"
-    load_public(home)
-    warehouse = Warehouse(home)
+    warehouse = Warehouse(public_home)
     curve = ddp_curve("g5.xlarge", [2])
     (scenario,) = curve.scenarios("loopback")
     alone = curve.model_copy(update={"strategy": "single"}).scenario(1, "loopback")

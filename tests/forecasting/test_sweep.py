@@ -2,6 +2,7 @@
 
 from datetime import date
 from pathlib import Path
+from shutil import copytree
 
 import polars as pl
 import pytest
@@ -15,11 +16,9 @@ from forecasting.sweep_file import Grid, count_scenarios, parts_of, read_sweep
 from models.gpu_step import scenario_steps
 from networks.own_model import OwnModel
 from studies.curve import Curve
-from tests.forecasting.test_public_fits import load_public
-from tests.models.gpu_step.public import PUBLIC, made_up_steps
+from tests.models.gpu_step.public import made_up_steps
 from warehouse.home import HISTORY
 from warehouse.records import BadInput
-from warehouse.sets import copy_kept_runs, kept_runs
 from warehouse.warehouse import Warehouse
 
 TEXT = """
@@ -40,18 +39,14 @@ scenarios:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
+def folder(public_history: Path, tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
     """Return a sweep of which all parts are there."""
-    home = tmp_path_factory.mktemp("sweep")
+    home = Path(copytree(public_history, tmp_path_factory.mktemp("sweep") / "home"))
     file = home / "gpus.yaml"
     file.write_text(TEXT)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scenario_steps, "gpu_steps", made_up_steps)
         patch.setattr(sweep_file, "PART_SCENARIOS", 10)
-        load_public(home)
-        prices = PUBLIC / "aws_on_demand"
-        copy_kept_runs(prices, home / "landing", [run.run_id for run in kept_runs(prices)])
-        Warehouse(home).load()
         swept = folder_of(read_sweep(file), file, home)
         begin(swept, read_sweep(file), Warehouse(home))
         for part in swept.parts:

@@ -10,16 +10,12 @@ from starlette.testclient import TestClient
 import stepcast as python
 from forecasting.sweep import begin, folder_of, forecast_part
 from forecasting.sweep_file import read_sweep
-from models.gpu_step import scenario_steps
 from pipelines.service.app import service
 from pipelines.service.checker import Checker
 from pipelines.service.collector import Collector
 from pipelines.service.engine import Engine
-from tests.forecasting.test_public_fits import load_public
-from tests.models.gpu_step.public import PUBLIC, made_up_steps
 from tests.pipelines.ran import stepcast
 from warehouse.history import PublishedHistory
-from warehouse.sets import copy_kept_runs, kept_runs
 from warehouse.warehouse import Warehouse
 
 NODES = 4
@@ -34,19 +30,6 @@ TEMPLATE = {
     **RECIPE,
 }
 FIGURES = ("scenario_id", "system", "metric", "value", "low", "high")
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a home with public measurements and prices."""
-    monkeypatch.setattr(scenario_steps, "gpu_steps", made_up_steps)
-    folder = tmp_path / "home"
-    monkeypatch.setenv("STEPCAST_HOME", str(folder))
-    load_public(folder)
-    prices = PUBLIC / "aws_on_demand"
-    copy_kept_runs(prices, folder / "landing", [run.run_id for run in kept_runs(prices)])
-    Warehouse(folder).load()
-    return folder
 
 
 def by_command(folder: Path) -> list[dict[str, Any]]:
@@ -91,8 +74,13 @@ def by_sweep(home: Path, folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def test_all_four_answer_alike(home: Path, tmp_path: Path) -> None:
-    several = by_command(tmp_path), by_python(), by_http(home), by_sweep(home, tmp_path)
+def test_all_four_answer_alike(public_home: Path, tmp_path: Path) -> None:
+    several = (
+        by_command(tmp_path),
+        by_python(),
+        by_http(public_home),
+        by_sweep(public_home, tmp_path),
+    )
     command, frame, http, sweep = (
         [{name: row[name] for name in FIGURES} for row in rows] for rows in several
     )
@@ -100,7 +88,7 @@ def test_all_four_answer_alike(home: Path, tmp_path: Path) -> None:
     assert [row["system"] for row in command] == ["gpu_step"]
 
 
-def test_what_to_rent_is_the_same_over_http(home: Path) -> None:
+def test_what_to_rent_is_the_same_over_http(public_home: Path) -> None:
     options = {"dnn": "small_cnn", "samples": 10**7, "max_hours": 24, **RECIPE}
     words = [
         word
@@ -108,7 +96,7 @@ def test_what_to_rent_is_the_same_over_http(home: Path) -> None:
         for word in (f"--{name.replace('_', '-')}", str(value))
     ]
     printed = stepcast("recommend", *words, "--json")
-    client = client_of(home)
+    client = client_of(public_home)
     command, http = printed.content, client.post("/v1/recommendations", json=options).json()
     # Each is as of its own moment, and named by it.
     assert command.pop("recommendation_id") != http.pop("recommendation_id")
@@ -116,17 +104,19 @@ def test_what_to_rent_is_the_same_over_http(home: Path) -> None:
     assert http["choice"] and http["front"] and http["forecasts"]
     # Fewer nodes are answered from the same forecasts, as if they had been made anew.
     fewer = client.post("/v1/recommendations", json=options | {"max_nodes": 2}).json()
-    again = client_of(home).post("/v1/recommendations", json=options | {"max_nodes": 2}).json()
+    again = (
+        client_of(public_home).post("/v1/recommendations", json=options | {"max_nodes": 2}).json()
+    )
     assert fewer.pop("recommendation_id") and again.pop("recommendation_id")
     assert fewer == again
 
 
 def test_cells_of_coverage_are_the_past_errors_that_forecasts_quote(
-    home: Path, tmp_path: Path
+    public_home: Path, tmp_path: Path
 ) -> None:
     (forecast,) = by_command(tmp_path)
     detail = forecast["detail"]
-    cells = client_of(home).get("/v1/coverage").json()["cells"]
+    cells = client_of(public_home).get("/v1/coverage").json()["cells"]
     assert all(cell["n"] == len(cell["cases"]) for cell in cells)
     cases = [case for cell in cells for case in cell["cases"]]
     quoted = [

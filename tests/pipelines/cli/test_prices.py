@@ -10,7 +10,6 @@ import pytest
 from profilers.clusters.fleet import VARIABLE
 from profilers.clusters.node_types import node_types
 from tests.aws import Aws
-from tests.pipelines.cli.test_imports import PUBLIC
 from tests.pipelines.ran import Ran, Stepcast
 from warehouse.warehouse import Warehouse
 
@@ -98,9 +97,8 @@ def test_every_node_type_is_listed_in_eighty_columns(
 
 
 def test_prices_and_public_measurements_are_those_of_the_history(
-    stepcast: Shown, home: Path
+    stepcast: Shown, public_home: Path
 ) -> None:
-    assert stepcast("load", str(PUBLIC)).code == 0
     types = listed(stepcast, "--gpu", "H100")
     assert list(types) == ["gpu.h100", "p5.4xlarge", "p5.48xlarge"]
     assert [row["usd_per_hour"] for row in types.values()] == [None, 6.88, 55.04]

@@ -13,8 +13,7 @@ import pytest
 from models.gpu_step import scenario_steps
 from profilers import clock
 from tests.aws import DAY, Aws
-from tests.forecasting.test_public_fits import load_public
-from tests.models.gpu_step.public import PUBLIC, made_up_steps
+from tests.models.gpu_step.public import made_up_steps
 from tests.pipelines.cli.test_recommend import land_prices
 from tests.pipelines.ran import Stepcast, words
 from tests.pipelines.ran import stepcast as stepcast_of
@@ -42,17 +41,15 @@ class Asked:
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+def asked(public_history: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     """Yield a home with public measurements, prices, a fit to them, and its first answer."""
     folder = tmp_path_factory.mktemp("gpus")
-    home, picture = folder / "home", folder / "front.svg"
+    home = Path(copytree(public_history, folder / "home"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scenario_steps, "gpu_steps", made_up_steps)
         patch.setenv("STEPCAST_HOME", str(home))
         patch.setenv("COLUMNS", "80")
-        load_public(home)
-        assert stepcast_of("load", str(PUBLIC / "aws_on_demand")).code == 0
-        ran = stepcast_of(*options("--picture", str(picture)))
+        ran = stepcast_of(*options("--picture", str(folder / "front.svg")))
         yield Asked(home, ran.printed, answered(stepcast_of))
 
 

@@ -17,13 +17,10 @@ from pipelines.service.checker import Checker
 from pipelines.service.collector import Collector
 from pipelines.service.engine import Engine
 from reports.html import ASK_FILES, ask_page, page, section
-from tests.forecasting.test_public_fits import load_public
-from tests.models.gpu_step.public import PUBLIC, made_up_steps
+from tests.models.gpu_step.public import made_up_steps
 from tests.pipelines.ran import stepcast
 from tests.pipelines.service.test_server import serving
 from warehouse.history import PublishedHistory
-from warehouse.sets import copy_kept_runs, kept_runs
-from warehouse.warehouse import Warehouse
 
 TOKEN = "a-token-of-tests"
 QUESTION = "?dnn=small_cnn&image_size=64&batch_size=64&amount=1+million&max_hours=24"
@@ -34,16 +31,12 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def folder(public_history: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Return a home with public measurements and prices, and a fit to them."""
-    home = tmp_path_factory.mktemp("home")
+    home = Path(shutil.copytree(public_history, tmp_path_factory.mktemp("browser") / "home"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STEPCAST_HOME", str(home))
         patch.setattr(scenario_steps, "gpu_steps", made_up_steps)
-        load_public(home)
-        prices = PUBLIC / "aws_on_demand"
-        copy_kept_runs(prices, home / "landing", [run.run_id for run in kept_runs(prices)])
-        Warehouse(home).load()
         answer = stepcast(
             "recommend", *OPTIONS, *LIMITS, "--json", "--html", str(home / "sent.html")
         )
