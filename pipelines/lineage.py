@@ -80,7 +80,7 @@ def shown_files(home: Path) -> Iterator[Path]:
         if file.parent == CHECKOUT / "studies":
             own_names[file] = None
             with suppress(BadInput):
-                own_names[file] = read_study(file).name
+                own_names[file] = read_study(file, traces=False).name
     shown = ran & {*own_names.values()} or {DEMO}
     yield from (file for file in files if file not in own_names or own_names[file] in shown)
 

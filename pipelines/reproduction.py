@@ -100,14 +100,10 @@ def _rounds(runs: list[Run], named: Mapping[str, Study]) -> Iterator[Round]:
 
 
 def _studies(names: Collection[str]) -> dict[str, Study]:
-    known = {study.name: study for study in map(read_study, sorted(STUDIES.glob("*.yaml")))}
-    by_name = {}
-    for name in names or known:
-        if name.endswith(".yaml"):
-            study = read_study(Path(name))
-            by_name[study.name] = study
-        elif name in known:
-            by_name[name] = known[name]
-        else:
-            raise BadInput(f"no study {name!r} (there are {', '.join(known)}); or give its file")
-    return by_name
+    named = {read_study(file, traces=False).name: file for file in sorted(STUDIES.glob("*.yaml"))}
+    studies = []
+    for name in names or named:
+        if not name.endswith(".yaml") and name not in named:
+            raise BadInput(f"no study {name!r} (there are {', '.join(named)}); or give its file")
+        studies.append(read_study(named.get(name) or Path(name)))
+    return {study.name: study for study in studies}

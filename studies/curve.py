@@ -112,7 +112,7 @@ class Curve(Record):
 
     @model_validator(mode="before")
     @classmethod
-    def _single_needs_no_workers(cls, fields: object) -> object:
+    def _defaults_depend_on_others(cls, fields: object) -> object:
         if not isinstance(fields, Mapping):
             return fields
         if str(fields.get("dnn")).startswith(PREFIX):

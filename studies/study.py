@@ -250,6 +250,11 @@ class Study(Record):
                 traced[curve] = curve.model_copy(update=model.workload_fields)
                 if lacks := traced[curve].lacking_precision():
                     raise ValueError(f"{self.place_of(curve)}.dnn: {lacks}")
+                if curve.memory_format == "channels_last" and model.image_size <= 1:
+                    raise ValueError(
+                        f"{self.place_of(curve)}.memory_format: {curve.dnn} sees no images; leave "
+                        "it out"
+                    )
         if not traced:
             return self
         templates = {
@@ -264,14 +269,17 @@ class Study(Record):
         return next(curve for curve in self.curves if scenario in curve.scenarios(backend))
 
 
-def read_study(path: Path) -> Study:
+def read_study(path: Path, *, traces: bool = True) -> Study:
     """Read a study file; models of Hugging Face are networks by the names of their steps.
+
+    Without `traces` they are what the file says, for whoever wants the study's name alone.
 
     Raises:
         BadInput: as `read_record`, or it has a name that the fleet gives its own.
     """
     try:
-        study = read_record(path, Study, "study").traced(path.parent.resolve())
+        study = read_record(path, Study, "study")
+        study = study.traced(path.parent.resolve()) if traces else study
     except ValueError as error:
         raise BadInput(f"{path}: {error}") from None
     if study.name.startswith(OF_FLEET):

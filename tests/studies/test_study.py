@@ -8,6 +8,7 @@ import pytest
 from networks.gpu_steps import StepKey, gpu_steps
 from networks.kept_graphs import keep_in
 from networks.own_model import tracing
+from pipelines.lineage import shown_files
 from profilers.nodes.torch_network import TrainedNetwork
 from studies.curve import gpu_precisions
 from studies.study import read_study
@@ -173,12 +174,21 @@ def test_text_models_are_networks_by_the_names_of_their_steps(config: Path) -> N
     assert words.shape == (3, 7)
 
 
+def test_a_name_alone_takes_no_trace(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("studies.study.tracing", None)
+    path = write_study(config, TEXT)
+    assert read_study(path, traces=False).name == "text"
+    monkeypatch.setenv("STEPCAST_STUDIES", str(path))
+    assert path in shown_files(config / "home")
+
+
 @pytest.mark.parametrize(
     ("right", "wrong", "expected"),
     [
         ("sequence_length", "image_size: 32, sequence_length", "test[0]: image_size: a model by"),
         ("hf:tiny", "hf:none.json", "test[0].dnn: hf:none.json: no such file in"),
         ("hf:tiny?checkpointed=1", "hf:./tiny", "test[0] repeats own-"),
+        ("worker:", "memory_format: channels_last, worker:", "test[0].memory_format: hf:tiny sees"),
     ],
 )
 def test_text_models_that_cannot_be_are_told(
