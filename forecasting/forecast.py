@@ -34,6 +34,7 @@ from models.system import (
 )
 from networks import check
 from networks.primitives import PrimitiveGraph
+from profilers.clusters.node_types import looking_once
 from profilers.probe import Metric
 from studies.curve import Curve
 from warehouse.ledger import FitRecord, price_snapshot
@@ -140,6 +141,7 @@ class ForecastAnswer:
         )
 
 
+@looking_once()
 def predict_curves(
     warehouse: Warehouse,
     curves: Sequence[Curve],

@@ -2,7 +2,9 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -67,19 +69,33 @@ _OBSERVED_BY = f"""# Instance types as AWS describes them, by `stepcast prices c
 """
 
 
+_LOOKED: ContextVar[dict[str, NodeType] | None] = ContextVar("node types", default=None)
+
+
+@contextmanager
+def looking_once() -> Iterator[None]:
+    """Look for node types once, not at each of the thousands of places of a block that ask."""
+    before = _LOOKED.set(node_types())
+    try:
+        yield
+    finally:
+        _LOOKED.reset(before)
+
+
 def node_types() -> dict[str, NodeType]:
     """All node types by name, but the fleet file's: ours, what was observed, and the home's own.
 
     Raises:
         BadInput: a file of the home is wrong, or its own has a name of ours.
     """
-    shipped, (path, observed_path) = shipped_node_types(), _files_of(home())
-    own_types = _of_home(path)
+    if (looked := _LOOKED.get()) is not None:
+        return looked
+    shipped, path = shipped_node_types(), home() / OWN
+    own_types, observed = _of_home(path), _of_home(home() / OBSERVED)
     if clashes := sorted(shipped.keys() & own_types.keys()):
         raise BadInput(
             f"{path}: {clashes[0]} is the name of a node type of Stepcast; choose another"
         )
-    observed = _of_home(observed_path)
     return {**observed, **shipped, **own_types} if observed or own_types else shipped
 
 
@@ -107,13 +123,8 @@ def _yaml(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-@cache
-def _files_of(place: Path) -> tuple[Path, Path]:
-    return place / OWN, place / OBSERVED
-
-
 def _of_home(path: Path) -> dict[str, NodeType]:
-    try:  # thousands of times for a sweep: one look at the disk, not two
+    try:
         modified_ns = os.stat(path).st_mtime_ns
     except FileNotFoundError:
         return {}
