@@ -96,6 +96,8 @@ train:
      server: emu.server, link_mbps: 200, workers: [1, 2]}
 """
 """Nothing of it is forecast or judged."""
+SHORT_STUDY = f"{STUDY}systems: [cynthia, linear]\n"
+"""The same probes are asked, and fits simulate nothing."""
 CAPTURING = STUDY.replace("untraced_steps: 4", "untraced_steps: 4, capture: true")
 MIXED = STUDY.replace("worker: emu.native.c25", "worker: emu.native.c25 + emu.native.c15", 1)
 """The first curve's workers are of two types."""

@@ -40,8 +40,3 @@ def test_every_equation_leads_to_its_function(page: str) -> None:
     assert not [row for row, place in zip(table, places, strict=True) if place is None]
     lost = [place[0] for place in places if place and not is_defined(CHECKOUT / place[1], place[2])]
     assert not lost
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_a_paper_is_read_in_a_quarter_of_an_hour(page: str) -> None:
-    assert len((CHECKOUT / "docs" / page).read_text().split()) <= 1500

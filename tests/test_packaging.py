@@ -99,11 +99,6 @@ def test_every_file_that_packages_read_is_in_the_wheel(wheel: Path) -> None:
     assert not [name for name in existing if name not in packed]
 
 
-def test_it_says_what_it_can_do(installed: Installed) -> None:
-    output = installed("--help")
-    assert "\n  run " in output and "\n  predict " in output
-
-
 def test_the_demo_is_planned_from_an_empty_folder(installed: Installed, tmp_path: Path) -> None:
     output = installed("plan", "--backend", "loopback", home=tmp_path / "home")
     assert "small_cnn 24px b8" in output and "judge and report" in output
@@ -122,16 +117,6 @@ def test_a_home_of_this_checkout_is_read_by_the_installed_one(
     home = tmp_path / "home"
     Warehouse(home).load()
     assert "p3.2xlarge" in installed("sql", "SELECT node_type FROM catalog.price", home=home)
-
-
-def test_doctor_looks_at_this_machine(installed: Installed, tmp_path: Path) -> None:
-    output = installed("doctor", home=tmp_path / "home")
-    assert "what `auto` runs on" in " ".join(output.split())
-
-
-def test_what_others_measured_comes_with_the_package(installed: Installed, tmp_path: Path) -> None:
-    told = installed("load", "public/aws_on_demand", home=tmp_path / "home")
-    assert "copied 2 runs from public/aws_on_demand" in told
 
 
 def test_python_asks_what_commands_ask(installed: Installed, tmp_path: Path) -> None:

@@ -38,11 +38,10 @@ def test_mutated_files_are_read_or_refused(name: str, tmp_path: Path) -> None:
     assert accepted > quick / 50, "hardly any input is accepted: the mutations are too wild"
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_that_was_planted_is_found(fault: str, tmp_path: Path) -> None:
-    program = ran(tmp_path, __name__, fault)
-    assert program.returncode != 0
-    assert fault in program.stderr
+def test_faults_that_were_planted_are_found(tmp_path: Path) -> None:
+    program = ran(tmp_path, __name__)
+    assert program.returncode == 0, program.stderr
+    assert [fault for fault in FAULTS if fault not in program.stderr] == []
 
 
 def planted(path: Path) -> None:
@@ -59,7 +58,14 @@ def planted(path: Path) -> None:
             os.abort()
 
 
+def dies(fault: str) -> bool:
+    """Tell whether a process dies that takes an input with a fault."""
+    pid = os.fork()
+    if not pid:
+        faulty = Target("x", [b""], lambda _: fault.encode(), planted, cpu_s=0.2, memory_mb=256)
+        sys.exit(run(faulty, "planted", 1, 0) and None)
+    return os.waitpid(pid, 0)[1] != 0
+
+
 if __name__ == "__main__":
-    content = sys.argv[1].encode()
-    faulty = Target("x", [b""], lambda _: content, planted, cpu_s=0.2, memory_mb=256)
-    run(faulty, "planted", 1, 0)
+    sys.exit(not all([dies(fault) for fault in FAULTS]))

@@ -11,7 +11,7 @@ from pipelines.support import Support, share_answered, supported
 from tests.exhaustive import exhaustive
 from warehouse.home import CHECKOUT
 
-SAMPLE = ("mixtral", "cohere_asr", "llava")
+SAMPLE = ("olmoe", "voxtral_encoder", "vilt")
 """Experts, sound, images with words."""
 
 

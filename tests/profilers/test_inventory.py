@@ -58,10 +58,11 @@ def figures(group: NodeGroup, folder: Path) -> dict[str, float]:
 
 @pytest.mark.cluster
 def test_a_larger_share_can_do_more(alone: None, tmp_path: Path) -> None:
-    """For real: 0.4 and 0.1 of a core, which a quiet and a busy host both tell apart."""
+    """For real: 0.8 and 0.2 of a core, which a quiet and a busy host both tell apart."""
     group = node_group("worker", "emu.avx2.s40", 1)
-    large = figures(group, tmp_path)
-    small = figures(group.model_copy(update={"cpu_share": 0.1}), tmp_path)
+    large, small = (
+        figures(group.model_copy(update={"cpu_share": share}), tmp_path) for share in (0.8, 0.2)
+    )
     assert large.keys() == {name for name, _ in inventory.METRICS.values()} | {
         "inventory_cores",
         "inventory_memory_bytes",
@@ -73,7 +74,7 @@ def test_a_larger_share_can_do_more(alone: None, tmp_path: Path) -> None:
         assert large[name] > small[name] > 0
     assert large["inventory_dense_flops"] > large["inventory_depthwise_flops"]
     assert large["inventory_disk_Bps"] > 0
-    assert (large["inventory_cores"], small["inventory_cores"]) == (0.4, 0.1)
+    assert (large["inventory_cores"], small["inventory_cores"]) == (0.8, 0.2)
     assert large["inventory_gpus"] == 0
     assert large["inventory_memory_bytes"] > 2**28
 

@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from profilers.clusters.node_types import node_group
 from profilers.nodes.torch_training import Step
 from profilers.probe import RequestedScenarios
 from profilers.slowdown import probe as slowdown
 from profilers.slowdown.probe import Times
-from tests.profilers.training import measured, scenario
+from tests.profilers.training import measured, scenario, workers_of
 
 
 def test_slowdowns_are_parts_of_the_time_alone() -> None:
@@ -41,7 +40,7 @@ def test_two_nodes_train_beside_all_reduces(
     alone: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slowdown, "BUCKET_BYTES", 2**20)
-    pair = scenario(node_group("worker", "emu.avx2.c40", 2), batch_size=4)
+    pair = scenario(workers_of(2), batch_size=4)
     asked = RequestedScenarios(cluster=(pair,))
     (result,) = measured("slowdown", tmp_path, asked, trials=3)
     sample = result.tables["sample"]

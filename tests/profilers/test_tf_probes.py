@@ -8,7 +8,13 @@ import pytest
 
 from profilers.commands import run
 from profilers.probe import RequestedScenarios
-from tests.profilers.training import SMALL_CNN_PARAMETERS, measured, samples, with_server
+from tests.profilers.training import (
+    SHARE_BESIDE_SERVER,
+    SMALL_CNN_PARAMETERS,
+    measured,
+    samples,
+    with_server,
+)
 
 ONE = RequestedScenarios(own=(with_server(1),))
 
@@ -72,7 +78,7 @@ def test_throughput_of_one_and_two_workers_on_one_start(alone: None, tmp_path: P
         assert len(rates) == 2
         (worker_s,) = sample.filter(metric="worker_cpu_s_per_step")["value"]
         # What a worker may use of a core, and what it used between the windows' end and halting.
-        assert 0 < worker_s < 1.5 * 0.4 * workers / min(rates)
+        assert 0 < worker_s < 1.5 * SHARE_BESIDE_SERVER * workers / min(rates)
         steps = result.tables["step"]
         assert set(steps["worker"]) == set(range(workers))
         inside = steps.drop_nulls("window")

@@ -10,13 +10,12 @@ import polars as pl
 import pytest
 
 from profilers.clusters import Cluster, netns, open_cluster
-from profilers.clusters.node_types import node_group
 from profilers.nodes.torch_network import TrainedNetwork
 from profilers.nodes.torch_training import shard
 from profilers.probe import ProbeResult, RequestedScenarios, Session, measure_planned_runs
 from profilers.tables import step_table
 from profilers.torch_throughput.probe import PROBE, Settings, mean_steps_s, step_rows
-from tests.profilers.training import measured, scenario
+from tests.profilers.training import measured, scenario, workers_of
 from warehouse.records import BadInput, Strategy, TrainingWorkload
 
 
@@ -58,7 +57,7 @@ def test_steps_keep_what_does_not_count() -> None:
 
 
 def test_what_sharded_training_cannot_be_measured_is_refused() -> None:
-    pair = scenario(node_group("worker", "emu.avx2.c40", 2), memory_format="channels_last")
+    pair = scenario(workers_of(2), memory_format="channels_last")
     sharded = pair.model_copy(update={"strategy": Strategy(kind="sharded", workers=2)})
     asked = RequestedScenarios(test=(sharded,))
     with pytest.raises(BadInput, match="in float32 and bfloat16 of contiguous tensors"):
@@ -78,7 +77,7 @@ def check(result: ProbeResult, ranks: int) -> None:
 
 @pytest.mark.cluster
 def test_two_world_sizes_and_batches_of_two_types_on_one_start(alone: None, tmp_path: Path) -> None:
-    fast, slow = (node_group("worker", f"emu.{isa}.c40", 1) for isa in ("avx2", "sse41"))
+    fast, slow = (workers_of(1, isa) for isa in ("avx2", "sse41"))
     mixed = slow.model_copy(update={"batch_size": 1})
     groups = ((fast, slow, 1), (fast, slow, 4), (fast, mixed, 4))
     test = tuple(scenario(*pair, batch_size=size) for *pair, size in groups)
@@ -90,7 +89,7 @@ def test_two_world_sizes_and_batches_of_two_types_on_one_start(alone: None, tmp_
 
 @pytest.mark.cluster
 def test_sharded_training_of_two_world_sizes_on_one_start(alone: None, tmp_path: Path) -> None:
-    pair = node_group("worker", "emu.avx2.c40", 2)
+    pair = workers_of(2)
     recipe: dict[str, Any] = {"precision": "bfloat16", "optimizer": "adamw", "accumulate": 2}
     one, two = (
         scenario(group, batch_size=2, **recipe).model_copy(
@@ -164,7 +163,7 @@ def test_a_part_of_a_users_model_is_given_all_tensors_of_a_batch(
 def test_a_rank_that_dies_fails_what_is_left_and_nothing_stays(
     alone: None, tmp_path: Path, started: "list[subprocess.Popen[str]]"
 ) -> None:
-    pair = node_group("worker", "emu.avx2.c40", 2)
+    pair = workers_of(2)
     scenarios = [scenario(pair, batch_size=size) for size in (1, 2, 4)]
     before = netns.namespaces()
 
@@ -189,7 +188,7 @@ def test_a_rank_that_dies_fails_what_is_left_and_nothing_stays(
 def test_who_stops_listening_ends_the_programs(
     alone: None, tmp_path: Path, started: "list[subprocess.Popen[str]]"
 ) -> None:
-    pair = node_group("worker", "emu.avx2.c40", 2)
+    pair = workers_of(2)
     asked = RequestedScenarios(test=tuple(scenario(pair, batch_size=size) for size in (1, 2)))
     needs = list(PROBE.needs(asked, Settings(iterations=20)))
     with open_cluster("emulated", [pair], needs[0].subject.link_mbps) as cluster:

@@ -22,10 +22,17 @@ RECIPE: Mapping[str, object] = {
 }
 """Of everything something else than by default, as far as processors can."""
 TF_LINK_MBPS = 200
+SHARE_BESIDE_SERVER = 0.6
 SMALL_CNN_PARAMETERS = (
     (3 * 3 * 3 * 64 + 64) + 2 * (3 * 3 * 64 * 64 + 64) + (4 * 4 * 64 * 320 + 320) + (320 * 10 + 10)
 )
 """Of small_cnn at 16 px: three convolutions, a dense layer on a 4 × 4 map, ten logits."""
+
+
+def workers_of(count: int, isa: str = "avx2", cpu_share: float = 0.8) -> NodeGroup:
+    """Return nodes of so much of a core: the smaller it is, the longer their programs start."""
+    group = node_group("worker", f"emu.{isa}.c40", count)
+    return group.model_copy(update={"cpu_share": cpu_share})
 
 
 def scenario(
@@ -56,19 +63,19 @@ def with_server(workers: int) -> Scenario:
         workload=TrainingWorkload(dnn="small_cnn", image_size=16, batch_size=2),
         strategy=Strategy(workers=workers),
         nodes=(
-            node_group("worker", "emu.avx2.c40", workers),
+            workers_of(workers, cpu_share=SHARE_BESIDE_SERVER),
             node_group("server", "emu.server", 1),
         ),
         link_mbps=TF_LINK_MBPS,
     )
 
 
-def synchronous(workers: int) -> Scenario:
+def synchronous(workers: int, cpu_share: float = 0.8) -> Scenario:
     """Return training of TensorFlow whose nodes average their gradients."""
     return Scenario(
         workload=TrainingWorkload(dnn="small_cnn", image_size=16, batch_size=2),
         strategy=Strategy(kind="all_reduce", workers=workers),
-        nodes=(node_group("worker", "emu.avx2.c40", workers),),
+        nodes=(workers_of(workers, cpu_share=cpu_share),),
         link_mbps=TF_LINK_MBPS,
     )
 
