@@ -188,7 +188,7 @@ def import_(
         str,
         typer.Argument(
             metavar="FORMAT",
-            help="nccl-tests, iperf3, kineto, csv.",
+            help="nccl-tests, iperf3, pcap, kineto, csv.",
         ),
     ],
     paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Files, gzipped or not.")],

@@ -25,7 +25,7 @@ import polars as pl
 
 from profilers.readers.contract import MemoryCounter
 from profilers.readers.http2 import TYPES, ByteRun, Frame, FrameParser, PendingBytes, Reassembly
-from profilers.readers.tcp import Flow, Packet, packets
+from profilers.readers.tcp import Flow, Packet, PacketCounts, packets
 from warehouse import limits
 from warehouse.records import BadInput
 
@@ -82,6 +82,9 @@ class Sender:
     capture: "CaptureAssembly"
     reassembly: Reassembly
     framing: FrameParser = field(default_factory=FrameParser)
+    size_bytes: int = 0
+    first_us: int = 0
+    last_us: int = 0
     served: int = 0
     asked_us: dict[int, int] = field(default_factory=dict)
     """When the first HEADERS of each stream began."""
@@ -96,6 +99,9 @@ class Sender:
 
     def take(self, run: ByteRun) -> None:
         """Take in bytes that follow on those before."""
+        self.first_us = min(self.first_us, run.time_us) if self.size_bytes else run.time_us
+        self.last_us = max(self.last_us, run.time_us)
+        self.size_bytes += run.length
         for frame in self.framing.feed(run):
             if frame.type in self.capture.types:
                 self._keep(frame)
@@ -120,7 +126,7 @@ class Sender:
             stream.last_us = max(stream.last_us, frame.last_us)
             stream.segments += frame.stream != self.served
             self.served = frame.stream
-            if key := _KEY.search(frame.head):
+            if self.capture.transfers is not None and (key := _KEY.search(frame.head)):
                 edge = key[5].decode(errors="replace")
                 self.asked_for[frame.stream] = self.capture.transfers.get(edge)
                 self.devices = key[1].decode(), int(key[2]), key[3].decode(), int(key[4])
@@ -131,14 +137,16 @@ class CaptureAssembly:
 
     Attributes:
         types: the frames that are kept.
-        transfers: the operation of each edge of the job's graph.
+        transfers: of a traced job: the operation of each edge of its graph.
         frames: counts the frames.
     """
 
-    def __init__(self, path: Path, transfers: Mapping[str, int]) -> None:
+    def __init__(
+        self, path: Path, seen: PacketCounts, transfers: Mapping[str, int] | None = None
+    ) -> None:
         self.types: Collection[str] = TYPES
         self.transfers, self.frames = transfers, MemoryCounter(path)
-        self._path = path
+        self._path, self._seen = path, seen
         self._senders: list[Sender] = []
         self._current: dict[Flow, Sender] = {}
         self._waiting = PendingBytes()
@@ -150,11 +158,20 @@ class CaptureAssembly:
             BadInput: more is in the capture than `limits.EVENTS` (frames) or `limits.CONNECTIONS`
                 (directions).
         """
+        if packet.opens:
+            # The ports may be those of a connection before; what came of it comes no more.
+            if (old := self._current.pop(packet.flow, None)) is not None:
+                old.finish()
+        elif not packet.length and packet.flow in self._current:
+            self._current[packet.flow].reassembly.sent(packet.sequence)
+        if not packet.length:
+            return ()
         sender = self._current.get(packet.flow)
         if sender is None:
             if len(self._senders) >= limits.CONNECTIONS:
                 raise BadInput(
-                    f"{self._path}: more than {limits.CONNECTIONS:,} directions of connections"
+                    f"{self._path}: packet {self._seen.packets:,} begins one more than "
+                    f"{limits.CONNECTIONS:,} directions of connections; import parts of the file"
                 )
             sender = Sender(packet.flow, self, Reassembly(self._waiting))
             self._current[packet.flow] = sender
@@ -218,11 +235,12 @@ def read(
     """
     begin_us = next((packet.time_us for packet in packets(file)), 0)
     before = takewhile(lambda packet: packet.time_us < begin_us, packets(control))
-    assembly = CaptureAssembly(file, transfers)
+    seen = PacketCounts()
+    assembly = CaptureAssembly(file, seen, transfers)
     with _copy(control, keep_in) as copy:
         _assemble(assembly, before, ["SETTINGS"], copy)
     with _copy(file, keep_in) as copy:
-        _assemble(assembly, packets(file), TYPES, copy)
+        _assemble(assembly, packets(file, seen), TYPES, copy)
     connections = list[_TensorConnection]()
     for ends in assembly.connections():
         for asker, sender in (ends, ends[::-1]):

@@ -98,7 +98,9 @@ class CsvMapping(SparseRecord):
     """How a CSV file becomes rows of the raw table `table`.
 
     Each line gives a row for every entry of `rows` (one, if there are none), with `columns` and
-    that entry's.
+    that entry's. Lines that differ in `runs` or in `host` belong to different runs: the former go
+    into the run's config, the latter say which machine it was. `missing` are texts of values that
+    are not there, besides the empty one.
     `commit` of the source, `hardware` and `step` (what was timed) are words for readers. Of a file
     that is too large to be kept whole, `sample` says which lines are; and `only` which patterns
     columns have in the lines that are meant.
@@ -115,6 +117,9 @@ class CsvMapping(SparseRecord):
     step: str | None = None
     sample: Sample | None = None
     only: Mapping[str, Annotated[str, AfterValidator(_is_pattern)]] = {}
+    missing: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
+    host: Mapping[str, str] = Field(default_factory=dict)
     columns: Mapping[str, Source]
     rows: tuple[Mapping[str, Source], ...] = ({},)
 
@@ -129,7 +134,7 @@ class CsvMapping(SparseRecord):
         """Names that the header of the file must have."""
         named = {str(source.column) for source in self.sources()}
         sampled = self.sample.of if self.sample else ()
-        return named | {*sampled, *self.only}
+        return named | {*self.runs, *self.host.values(), *sampled, *self.only}
 
     def words(self) -> dict[str, str]:
         """Return what it says of its source for readers."""

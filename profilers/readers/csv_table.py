@@ -11,6 +11,7 @@ from pathlib import Path
 
 import polars as pl
 
+from profilers.probe import Setting
 from profilers.readers.contract import ImportedRun, ReaderOptions, lines, read_bytes
 from profilers.readers.csv_mapping import ColumnSource, CsvMapping, Sample, find, load
 from warehouse import limits
@@ -22,6 +23,12 @@ _OTHER_PACKERS = (b"\x78\x01", b"\x78\x9c", b"\x78\xda", b"\x28\xb5\x2f\xfd")
 _DUPLICATE = re.compile(r"_duplicated_[0-9]+$")
 _MOST = 1_000
 """Columns that a message looks through."""
+_SAYS_ALL_REDUCE = {
+    "collective": ("^(?i)[^a-z]*all[^a-z]*reduce", True),
+    "root": (r"^\s*-1(\.0*)?\s*$", True),
+    "redop": (r"^\s*none\s*$", False),
+}
+"""What columns of nccl-tests have in all-reduces: a pattern, and whether it is found."""
 _FLAGS = {"true": True, "false": False, "1": True, "0": False}
 _DIGITS = 15
 """Significant digits kept of a value times a factor: what doubles hold."""
@@ -30,7 +37,7 @@ _EXACT = 1 << 53
 
 
 def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
-    """Yield one run, of all lines that the mapping means.
+    """Yield a run for each set of values that the mapping's `runs` and `host` columns take.
 
     Raises:
         BadInput: no mapping, a column that is not there, or a value of another kind.
@@ -43,8 +50,10 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
     _check_values(path, cells, mapping)
     if mapping.sample is not None:
         cells = cells.filter(_is_sampled(mapping.sample))
+    keys = sorted({*mapping.runs, *mapping.host.values()})
     frames = [
         cells.select(
+            *(pl.col(name).alias(f"\x00{name}") for name in keys),
             pl.col(_LINE),
             *(
                 _expression(column).alias(name)
@@ -55,12 +64,7 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
     ]
     with _refused(path, f"does not fit {file.name}"):
         table = pl.concat(frames).sort(_LINE, maintain_order=True).collect(engine="streaming")
-    if mapping.table == "external" and table["value"].null_count() == table.height:
-        raise BadInput(f"{path}: every value is missing; is it another file or --mapping?")
-    made_by = {"mapping": file.stem, "mapping_hash": content_hash(mapping.canonical_json())}
-    yield ImportedRun(
-        {mapping.table: _completed(mapping.table, table)}, {**mapping.words(), **made_by}
-    )
+        yield from _runs(path, table, mapping, keys, file)
 
 
 def _is_sampled(sample: Sample) -> pl.Expr:
@@ -76,6 +80,30 @@ def _refused(path: Path, why: str) -> Iterator[None]:
         yield
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise BadInput(f"{path}: {why} ({_one_line(str(error)):.200})") from None
+
+
+def _runs(
+    path: Path, table: pl.DataFrame, mapping: CsvMapping, keys: Sequence[str], file: Path
+) -> Iterator[ImportedRun]:
+    """Yield a run for each set of values of the columns `keys`."""
+    named = [f"\x00{name}" for name in keys]
+    if mapping.table == "external" and table["value"].null_count() == table.height:
+        raise BadInput(f"{path}: every value is missing; is it another file or --mapping?")
+    parts = table.partition_by(named, maintain_order=True) if named else [table]
+    for part in parts:
+        values = {name: part[f"\x00{name}"][0] for name in keys}
+        config: dict[str, Setting] = {name: values[name] for name in mapping.runs}
+        host = {name: values[key] for name, key in mapping.host.items() if values[key] is not None}
+        yield ImportedRun(
+            {mapping.table: _completed(mapping.table, part.drop(named))},
+            {
+                **config,
+                **mapping.words(),
+                "mapping": file.stem,
+                "mapping_hash": content_hash(mapping.canonical_json()),
+            },
+            host,
+        )
 
 
 def _scan(path: Path, mapping: CsvMapping, file: Path) -> pl.LazyFrame:
@@ -97,7 +125,7 @@ def _scan(path: Path, mapping: CsvMapping, file: Path) -> pl.LazyFrame:
             infer_schema=False,
             row_index_name=_LINE,
             row_index_offset=2,
-            null_values=[""],
+            null_values=["", *mapping.missing],
         )
         names = cells.collect_schema().names()[1:]
     missing = sorted(mapping.source_names() - {*names})
@@ -129,7 +157,7 @@ def _check_unambiguous(path: Path, names: Sequence[str], mapping: CsvMapping, fi
             )
 
 
-def _checks(mapping: CsvMapping) -> Iterator[tuple[str, pl.Expr, str]]:
+def _checks(mapping: CsvMapping, names: Sequence[str]) -> Iterator[tuple[str, pl.Expr, str]]:
     """Yield columns, whether a line's value there is wrong, and what is expected."""
     for source in mapping.sources():
         expected = f"text like {source.pattern!r}" if source.pattern else source.kind
@@ -137,11 +165,15 @@ def _checks(mapping: CsvMapping) -> Iterator[tuple[str, pl.Expr, str]]:
             expected = f"one of {', '.join(source.words)}"
         name = str(source.column)
         yield name, pl.col(name).is_not_null() & _converted(source).is_null(), expected
+    for name, (pattern, is_said) in _SAYS_ALL_REDUCE.items():
+        if mapping.table == "allreduce" and name in names:
+            is_wrong = pl.col(name).str.contains(pattern) != is_said
+            yield name, is_wrong, "what an all-reduce has"
 
 
 def _check_values(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> None:
     """Refuse a file without lines, with more than can be kept, or with a value of another kind."""
-    checks = list(_checks(mapping))
+    checks = list(_checks(mapping, cells.collect_schema().names()))
     texts = [pl.col(name).str.len_bytes().sum() for name in mapping.source_names()]
     with _refused(path, "not a whole CSV file"):
         counted = cells.select(
@@ -172,7 +204,7 @@ def _check_values(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> None:
     raise BadInput(
         f"{path} {place}, column {name!r}: expected {expected}, found "
         f"{cell!r:.80}; mend the file, or say in the mapping which "
-        "`pattern` the value has"
+        "`pattern` the value has, or that this text is `missing`"
     )
 
 
@@ -231,14 +263,21 @@ def _expression(column: ColumnSource) -> pl.Expr:
 
 
 def _completed(table: str, rows: pl.DataFrame) -> pl.DataFrame:
-    """Add what table external has and a mapping need not say: numbers of rows, and repeats."""
-    added = {
-        "row_number": pl.col(_LINE) - 1,
-        "repeat": pl.int_range(1, pl.len() + 1).over("subject", "metric"),
-    }
-    is_external = table == "external"
-    new = {name: expr for name, expr in added.items() if is_external and name not in rows.columns}
-    return rows.with_columns(**new).drop(_LINE)
+    """Add what a table has and a mapping need not say: numbers of rows, repeats and trials."""
+    names = set(rows.columns)
+    added: dict[str, pl.Expr] = {}
+    if table == "external":
+        added["row_number"] = pl.col(_LINE) - 1
+        added["repeat"] = pl.int_range(1, pl.len() + 1).over("subject", "metric")
+    if table == "allreduce":
+        n, seconds = pl.col("world_size"), pl.col("seconds")
+        added["bus_bandwidth_Bps"] = 2 * pl.col("size_bytes") * (n - 1) / (n * seconds)
+        added["raw_seconds"] = seconds
+        added["concurrent"] = pl.lit(1)
+        settings = sorted(names & {"library", "world_size", "size_bytes", "in_place", "rank"})
+        added["trial"] = pl.int_range(pl.len()).over(settings)
+    new = [expr.alias(name) for name, expr in added.items() if name not in names]
+    return rows.with_columns(new).drop(_LINE)
 
 
 def _quoted(names: Sequence[str]) -> str:

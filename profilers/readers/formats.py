@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 
-from profilers.readers import csv_table, iperf3, kineto, nccl_tests
+from profilers.readers import csv_table, iperf3, kineto, nccl_tests, pcap
 from profilers.readers.contract import ImportedRun, ReaderOptions
 from warehouse.records import BadInput
 
@@ -61,6 +61,7 @@ FORMATS: Mapping[str, Format] = {
     "iperf3": Format(iperf3.read, ("worker",)),
     "kineto": Format(kineto.read, ("worker",)),
     "nccl-tests": Format(nccl_tests.read, ("world_size", "worker")),
+    "pcap": Format(pcap.read),
 }
 
 

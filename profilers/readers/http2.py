@@ -46,6 +46,9 @@ class Reassembly:
         self._hole = False
         self._pending: list[tuple[int, int, bytes, int]] = []
         self._pending_bytes = 0
+        self.missing_bytes = 0
+        """Bytes in holes that were never filled, as far as later packets tell."""
+        self._sent: int | None = None
 
     def add(self, time_us: int, sequence: int, data: bytes, length: int) -> Iterator[ByteRun]:
         """Yield what is in order now that this segment has come."""
@@ -61,11 +64,18 @@ class Reassembly:
         full = self._waiting.size_bytes > limits.WAITING_BYTES
         yield from self._in_order(skip=full or self._pending_bytes > PENDING_BYTES)
 
+    def sent(self, sequence: int) -> None:
+        """Take note that all bytes before this one were sent."""
+        self._sent = sequence
+
     def rest(self) -> Iterator[ByteRun]:
         """Yield what still waits for a hole to be filled, and forget where the flow was."""
         while self._pending:
             yield from self._in_order(skip=True)
-        self._next = None
+        if self._next is not None and self._sent is not None:
+            # The end of a connection takes a number too, which is no byte.
+            self.missing_bytes += max(self._ahead(self._sent) - 1, 0)
+        self._next = self._sent = None
 
     def _wait(self, size_bytes: int) -> None:
         self._pending_bytes += size_bytes
@@ -90,6 +100,7 @@ class Reassembly:
         assert self._next is not None
         if position > self._next:
             self._hole = True
+            self.missing_bytes += position - self._next
         known = max(self._next - position, 0)
         if known >= length:
             return None

@@ -1,6 +1,7 @@
 """The text that nccl-tests print: header lines name the columns, rows follow.
 
-Times are microseconds. Launchers may put labels before lines.
+Releases differ in `redop`, `root`, `error` or `#wrong`. Launchers put labels before lines, and some
+also where a line went on after a pause.
 """
 
 import itertools
@@ -8,9 +9,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from pathlib import Path
+from typing import Self
 
 from profilers.readers.contract import MemoryCounter, lines
 from warehouse.records import BadInput
@@ -29,8 +31,12 @@ _ROW = re.compile(
     r"fp8\w{0,9}|f8\w{0,9})\s+\w{1,20}\s+[-0-9].*"
 )
 """A row, whatever label stands before it."""
+_BARE_ROW = re.compile(r"[0-9]{1,18}\s+[0-9][0-9.e+-]{0,30}\s+[0-9].*")
+"""A row of size and time, where the header names no more."""
 _OURS = "all_reduce"
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,16}m")
+_LABEL = re.compile(r"\s*[\[(<].*[\])>]:?\s*\Z")
+_UNITS_S = {"(us)": 1e-6, "(ms)": 1e-3, "(s)": 1.0}
 ELEMENT_BYTES = {
     "char": 1,
     "int8": 1,
@@ -46,7 +52,30 @@ ELEMENT_BYTES = {
     "double": 8,
 }
 """Bytes of an element by its name; names of eight-bit floats differ in each release."""
-_LEAST_US = 1e-6
+_NUMBER = re.compile(r"[-+]?[0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][-+]?[0-9]{1,3})?")
+_LEAST_TIME = 1e-6
+"""In whichever unit a log prints."""
+SLACK = 1e-9
+"""Share by which our own arithmetic on doubles may be off."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundedNumber:
+    """A rounded number: what was rounded is from `low` to `high`."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, text: str) -> Self | None:
+        """Return the number that a text is, None if it is none or infinite."""
+        if not _NUMBER.fullmatch(text):
+            return None
+        number = Decimal(text)
+        half = float(Decimal((0, (5,), int(number.as_tuple().exponent) - 1)))
+        value = float(number)
+        return cls(value, value - half, value + half) if math.isfinite(value + half) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +92,27 @@ class NcclTime:
     operation: str
     size_bytes: int
     in_place: bool | None
-    seconds: float
-    algorithm_GBps: float | None
-    bus_GBps: float | None
+    time: RoundedNumber
+    unit_s: float
+    algorithm_GBps: RoundedNumber | None
+    bus_GBps: RoundedNumber | None
     wrong: bool
     nodes: int | None = None
+
+    @property
+    def seconds(self) -> float:
+        """The time in seconds."""
+        return self.time.value * self.unit_s
+
+    @property
+    def is_size_over_time(self) -> bool:
+        """Say whether its algorithm bandwidth is size / time, as far as the digits tell."""
+        algorithm, units = self.algorithm_GBps, self.unit_s * 1e9
+        if algorithm is None:
+            return True
+        most = algorithm.high * self.time.high * units * (1 + SLACK)
+        least = max(algorithm.low, 0) * max(self.time.low, 0) * units * (1 - SLACK)
+        return least <= self.size_bytes <= most
 
 
 @dataclass
@@ -87,11 +132,15 @@ class _Log:
     kept: MemoryCounter
     ranks: dict[tuple[int, int], str] = field(default_factory=dict)
     hosts: dict[tuple[int, int], str] = field(default_factory=dict)
+    places: list[str] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
+    label: str = ""
+    """What stands in brackets before the line of columns."""
+    unit_s: float | None = None
     rows: int = 0
 
-    def header(self, line: str) -> None:
-        """Take a line from its # on."""
+    def header(self, label: str, line: str) -> None:
+        """Take a line from its # on, and what stands before that."""
         words = line.lstrip("# ").split()
         if "Using devices" in line and self.rows:
             self.ranks, self.hosts, self.rows = {}, {}, 0
@@ -103,8 +152,13 @@ class _Log:
             if host := _HOST.search(line):
                 self.kept.text(host[1])
                 self.hosts[place] = host[1]
-        elif words[:1] == ["size"]:
-            self.columns = words
+        elif "in-place" in words or "out-of-place" in words:
+            self.places = [word for word in words if word in ("in-place", "out-of-place")]
+        elif words and words[0] in ("size", "bytes") and {"time", "cputime"} & set(words):
+            self.columns, self.unit_s = words, None
+            self.label = label.strip() if _LABEL.match(label) else ""
+        elif self.columns and (unit := next((_UNITS_S[w] for w in words if w in _UNITS_S), None)):
+            self.unit_s = unit
 
     def group_size(self, where: str) -> int:
         """Return how many ranks reduce together: those of the first group.
@@ -145,18 +199,21 @@ def read(path: Path, world_size: int | None) -> NcclResults:
     """
     log, results = _Log(MemoryCounter(path)), NcclResults()
     for number, raw in lines(path):
-        line = _COLOUR.sub("", raw).strip()
+        line = _COLOUR.sub("", raw.replace(log.label, " ") if log.label else raw).strip()
         where = f"{path} line {number}"
         if match := _TESTS_VERSION.search(line):
             results.software["nccl-tests"] = match[1]
         if match := _VERSION.search(line):
             results.software["nccl"] = match[2] or _version(int(match[1]))
-        _, mark, header = raw.partition("#")
+        before, mark, header = raw.partition("#")
         if mark:
             if (starts := _COLLECTIVE.match(mark + header)) and not starts[1].startswith(_OURS):
                 raise BadInput(f"{where}: measures {starts[1]!r:.60}; expected all_reduce_perf")
-            log.header(mark + header)
-        if row := _ROW.search(line):
+            log.header(before, mark + header)
+        row = _ROW.search(line)
+        if row is None and log.columns[1:2] == ["time"]:
+            row = _BARE_ROW.match(line)
+        if row is not None:
             results.devices |= set(log.ranks.values()) if log.rows == 0 else set()
             for time in _times(where, row[0].split(), log, world_size, results):
                 log.kept.event()
@@ -172,20 +229,23 @@ def _times(
     where: str, words: Sequence[str], log: _Log, world_size: int | None, results: NcclResults
 ) -> Iterator[NcclTime]:
     names = [name for name in log.columns if name != "timestamp"]
-    is_longer = len(words) > len(names) and "timestamp" not in log.columns
-    if not names or len(words) < len(names) or is_longer:
+    extra = len(words) - len(names)
+    if not names or extra < 0 or (extra > 0 and "timestamp" not in log.columns):
         raise BadInput(
             f"{where}: {len(words)} columns, but the header above names {len(names)} "
             f"({' '.join(names):.120}); remove the line if it was cut off or mixed with another"
         )
-    starts = [i for i, name in enumerate(names) if name == "time"]
-    if not starts:
+    if "cputime" in names:
         raise BadInput(
-            f"{where}: no column `time`; run all_reduce_perf without -C, which times the CPU alone"
+            f"{where}: the times are those in which the CPU started an all-reduce, not those it "
+            "took; run all_reduce_perf without -C"
         )
+    starts = [i for i, name in enumerate(names) if name == "time"]
     common = dict(zip(names[: starts[0]], words, strict=False))
-    size, kind, operation = int(words[0]), common.get("type", "unknown"), common.get("redop")
-    count = common.get("count", "")
+    places = log.places if len(log.places) == len(starts) else []
+    size, kind = int(words[0]), common.get("type", "unknown")
+    operation = common.get("redop", common.get("op"))
+    count = common.get("count", common.get("N", ""))
     elements = int(count) if _COUNT.fullmatch(count) else None
     _check_row(where, size, elements, kind, operation, common.get("root"))
     if size == 0:
@@ -195,21 +255,39 @@ def _times(
     for i, (start, end) in enumerate(itertools.pairwise([*starts, len(names)])):
         cells = dict(zip(names[start:end], words[start:end], strict=True))
         time = _number(where, cells, "time")
-        if time is None or time < _LEAST_US:
-            raise BadInput(f"{where}: expected a time above 0, found {time}; remove the line")
-        yield NcclTime(
+        if time is None or time.value < _LEAST_TIME:
+            found = None if time is None else time.value
+            raise BadInput(f"{where}: expected a time above 0, found {found}; remove the line")
+        place = (
+            places[i] if places else ("out-of-place", "in-place")[i] if len(starts) == 2 else None
+        )
+        row = NcclTime(
             where,
             ranks,
             kind,
             operation or "unknown",
             size,
-            bool(i) if len(starts) == 2 else None,
-            time * 1e-6,
+            None if place is None else place == "in-place",
+            time,
+            log.unit_s or 0,
             _number(where, cells, "algbw"),
             _number(where, cells, "busbw"),
             wrong=cells.get("#wrong", "0") not in ("N/A", "0", "0e+00"),
             nodes=log.host_count(ranks),
         )
+        yield row if log.unit_s else _with_unit(row)
+
+
+def _with_unit(row: NcclTime) -> NcclTime:
+    """Return a time in the unit that its bandwidth tells; first releases print milliseconds."""
+    for unit_s in _UNITS_S.values():
+        told = replace(row, unit_s=unit_s)
+        if row.algorithm_GBps and row.algorithm_GBps.low > 0 and told.is_size_over_time:
+            return told
+    raise BadInput(
+        f"{row.where}: no line (us) or (ms) under the header, and the bandwidth does not tell the "
+        "unit of the time; add that line"
+    )
 
 
 def _check_row(
@@ -240,14 +318,13 @@ def _check_row(
         raise BadInput(f"{where}: {why}, so this is no all-reduce; expected all_reduce_perf")
 
 
-def _number(where: str, cells: Mapping[str, str], name: str) -> float | None:
+def _number(where: str, cells: Mapping[str, str], name: str) -> RoundedNumber | None:
     """Return the number in a column, None where there is none."""
     if cells.get(name, "N/A") == "N/A":
         return None
-    with suppress(ValueError):
-        if math.isfinite(number := float(cells[name])):
-            return number
-    raise BadInput(f"{where}: column {name}: expected a number, found {cells[name]!r:.40}")
+    if (number := RoundedNumber.of(cells[name])) is None:
+        raise BadInput(f"{where}: column {name}: expected a number, found {cells[name]!r:.40}")
+    return number
 
 
 def _version(code: int) -> str:

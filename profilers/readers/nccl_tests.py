@@ -1,9 +1,11 @@
 """Output of nccl-tests' all_reduce_perf → table `allreduce`.
 
 Of an all-reduce of n ranks, bus is 2 (n − 1) / n of algorithm bandwidth, and that is size / time.
+All three are printed rounded, so they agree as far as their digits tell and no further.
 """
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,11 +14,8 @@ import polars as pl
 from profilers.probe import Setting
 from profilers.readers import nccl_log
 from profilers.readers.contract import ImportedRun, ReaderOptions
-from profilers.readers.nccl_log import NcclTime
+from profilers.readers.nccl_log import SLACK, NcclTime
 from warehouse.records import BadInput
-
-_ROUNDED_GBPS, _ROUNDED_TIME = 0.0051, 0.01
-"""Bandwidths are printed with two decimals, times of a microsecond and more with two."""
 
 
 def bus_bandwidth_Bps(size_bytes: float, world_size: int, seconds: float) -> float:
@@ -91,21 +90,49 @@ def check_bandwidths(measured: Sequence[NcclTime]) -> None:
     """Refuse bandwidths that are not those of the sizes, times and ranks beside them.
 
     Raises:
-        BadInput: the message names the line.
+        BadInput: the message names the line, and how many ranks would have such bandwidths.
     """
+    by_ranks = sorted(measured, key=lambda row: row.world_size)
+    for world_size, group in itertools.groupby(by_ranks, lambda row: row.world_size):
+        ratios = [(row, *ratio) for row in group if (ratio := _ratio(row))]
+        expected = 2 - 2 / world_size
+        wrong = [row for row, low, high in ratios if not low <= expected <= high]
+        if wrong:
+            # The largest bandwidth has the most digits.
+            row = max(wrong, key=lambda row: row.bus_GBps.value if row.bus_GBps else 0)
+            assert row.bus_GBps and row.algorithm_GBps
+            raise BadInput(
+                f"{row.where}: bus / algorithm bandwidth is "
+                f"{row.bus_GBps.value / row.algorithm_GBps.value:.6f}, but an all-reduce of "
+                f"{world_size} ranks has {expected:.6f}; "
+                + _ranks_told(max(low for _, low, _ in ratios), min(high for *_, high in ratios))
+            )
     for row in measured:
-        algorithm, bus = row.algorithm_GBps, row.bus_GBps
-        if algorithm is None:
-            continue
-        expected, factor = row.size_bytes / row.seconds / 1e9, 2 - 2 / row.world_size
-        if abs(algorithm - expected) > _ROUNDED_GBPS + _ROUNDED_TIME * expected:
+        if row.algorithm_GBps and not row.is_size_over_time:
             raise BadInput(
-                f"{row.where}: {row.size_bytes} bytes in {row.seconds:g} s are {expected:.6g} "
-                f"GB/s, but the algorithm bandwidth is {algorithm:.6g}; was the line altered?"
+                f"{row.where}: {row.size_bytes} bytes in {row.seconds:g} s are "
+                f"{row.size_bytes / row.seconds / 1e9:.6g} GB/s, but the algorithm bandwidth is "
+                f"{row.algorithm_GBps.value:.6g}; is the time that of the CPU alone (-C), or was "
+                "the line altered?"
             )
-        if bus is not None and abs(bus - algorithm * factor) > _ROUNDED_GBPS * (1 + factor):
-            raise BadInput(
-                f"{row.where}: bus bandwidth is {bus:.6g} GB/s, and {algorithm * factor:.6g} where "
-                f"{row.world_size} ranks all-reduce; is it another collective, or was the list of "
-                "ranks cut? Say how many with --world-size"
-            )
+
+
+def _ratio(row: NcclTime) -> tuple[float, float] | None:
+    """Return between which values bus / algorithm bandwidth is; None where it tells nothing."""
+    if row.algorithm_GBps is None or row.bus_GBps is None or row.algorithm_GBps.low <= 0:
+        return None
+    low = row.bus_GBps.low / row.algorithm_GBps.high
+    return low * (1 - SLACK), row.bus_GBps.high / row.algorithm_GBps.low * (1 + SLACK)
+
+
+def _ranks_told(low: float, high: float) -> str:
+    """Say which numbers of ranks n have 2 (n − 1) / n between these ratios."""
+    fewest = max(2, math.ceil(2 / (2 - low))) if low < 2 else math.inf
+    most = math.floor(2 / (2 - high)) if high < 2 else math.inf
+    if fewest > most or fewest == math.inf:
+        return "no number of ranks gives that: is it another collective, or was a line altered?"
+    return (
+        "is it another collective, or was the list of ranks cut? Such bandwidths are those of "
+        f"{fewest} {'ranks or more' if most == math.inf else f'to {most} ranks'}: say how many "
+        "with --world-size"
+    )

@@ -32,7 +32,8 @@ from profilers.record_file import read_record
 from studies.study import read_study
 from tests import aws
 from tests.fuzz.mutation import YAML_VALUES, Mutator
-from tests.profilers.readers import test_capture, test_iperf3, test_kineto, test_nccl_tests
+from tests.profilers.readers import test_capture, test_iperf3, test_kineto, test_nccl_tests, wire
+from tests.profilers.readers.test_pcap import TCP
 from warehouse.records import BadInput, ProbeFailed
 from warehouse.tables import SCHEMAS, conform
 
@@ -80,6 +81,8 @@ _CSV = b"model,n,xla,ms,at,host\nvgg,2.0,True,1028.5,2024-01-01T00:00:00Z,a1\nal
 _MAPPING = b"""\
 table: external
 source: somebody
+runs: [host]
+host: {machine: host}
 only: {model: "^[a-z]"}
 columns:
   subject:
@@ -137,8 +140,16 @@ interruptions:
 """
 
 
-with tempfile.TemporaryDirectory() as _folder:
-    _STEP, _OPENING = (path.read_bytes() for path in test_capture.files(Path(_folder)))
+def _pcap_files() -> tuple[Sequence[bytes], Sequence[bytes]]:
+    """Return captures of others, and of a traced step: what it began with, then the step."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "a.pcap")
+        snaps = 2**18, 54 + 20
+        others = [wire.write(file, TCP, snap=snap).read_bytes() for snap in snaps]
+        return others, [path.read_bytes() for path in test_capture.files(Path(folder))]
+
+
+_OTHERS, (_STEP, _OPENING) = _pcap_files()
 
 
 def _packets(content: bytes) -> list[bytes]:
@@ -162,6 +173,10 @@ def _target(
     file_name: str, seeds: Sequence[bytes], take: Callable[[Path], object], quick: int = 400
 ) -> Target:
     return Target(file_name, seeds, Mutator(seeds), take, quick=quick)
+
+
+def _pcap(seeds: Sequence[bytes], take: Callable[[Path], object]) -> Target:
+    return Target("a.pcap", seeds, Mutator(seeds, _packets, values=()), take)
 
 
 def _document(seeds: Sequence[bytes], take: Callable[[Path], object]) -> Target:
@@ -222,7 +237,8 @@ TARGETS: Mapping[str, Target] = {
         _nccl_tests,
         quick=800,
     ),
-    "capture": Target("a.pcap", [_STEP], Mutator([_STEP], _packets, values=()), _capture),
+    "pcap": _pcap(_OTHERS, partial(_read, "pcap")),
+    "capture": _pcap([_STEP], _capture),
     "aws-types": _answers("DescribeInstanceTypes", "InstanceTypes", InstanceTypeInfo),
     "aws-spot": _answers("DescribeSpotPriceHistory", "SpotPriceHistory", SpotPrice),
     "aws-products": _answers("GetProducts", "PriceList", PriceListEntry),

@@ -370,7 +370,7 @@ def test_links_are_held_to_what_a_node_type_is_rated(
         *("--worker", "p5.48xlarge"),
     )
     assert "no forecast rests on it" in slow.printed and "less than a tenth" in slow.printed
-    other = stepcast("import", "csv", str(tmp_path / "slow.json"), "--worker", "p5.48xlarge")
+    other = stepcast("import", "pcap", str(tmp_path / "slow.json"), "--worker", "p5.48xlarge")
     assert other.code == 2 and "--worker is for iperf3, kineto, nccl-tests" in other.err
 
 

@@ -146,11 +146,3 @@ def test_more_frames_than_there_is_memory_for(
     monkeypatch.setattr(limits, "EVENTS", 10)
     with pytest.raises(BadInput, match=r"steps\.pcap: more than 10 events"):
         read(*captured)
-
-
-def test_more_connections_than_there_is_memory_for(
-    captured: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "CONNECTIONS", 3)
-    with pytest.raises(BadInput, match=r"steps\.pcap: more than 3 directions of connections"):
-        read(*captured)

@@ -18,6 +18,7 @@ from warehouse.tables import SCHEMAS
 EXTERNAL = """\
 table: external
 source: somebody
+missing: [n/a]
 columns:
   subject:
     subject:
@@ -75,7 +76,7 @@ def test_more_than_can_be_kept_is_refused(
 
 
 def test_external_rows(csv: Path, mapping: ReaderOptions) -> None:
-    csv.write_text("model,n,xla,ms,other\nvgg,2.0,True,1.1,\nvgg,2,1,1.3,x\nalex,1,,,y\n")
+    csv.write_text("model,n,xla,ms,other\nvgg,2.0,True,1.1,\nvgg,2,1,1.3,x\nalex,1,,n/a,y\n")
     rows = only("csv", csv, mapping).tables["external"]
     assert [json.loads(text) for text in rows["subject"]] == [
         {"dnn": "vgg", "workers": 2, "xla": True},
@@ -104,6 +105,34 @@ def test_integers_keep_their_value(
     csv.write_text(f"model,n,xla,ms\nvgg,{text},0,1\n")
     subject = only("csv", csv, mapping).tables["external"]["subject"][0]
     assert json.loads(subject)["workers"] == value
+
+
+def test_lines_of_other_machines_and_logs_are_other_runs(csv: Path) -> None:
+    header = "system,path,ranks,size_B,oop_time_us,ip_time_us,gpu,repo,commit,block,nodes"
+    header += ",gpus_per_node,env_setup,dtype,redop"
+    common = "repo,c0ffee,0,1,2,env1,float,sum"
+    lines = [
+        f"a,log1,2.0,1000,10.0,20.0,A100,{common}",
+        f"a,log1,2.0,1000,12.0,20.0,A100,{common}",
+        f"a,log2,4.0,1000,10.0,20.0,A100,{common}",
+        f"b,log3,2.0,1000,10.0,20.0,,{common}",
+    ]
+    csv.write_text("\n".join([header, *lines]))
+    first, second, third = imported(
+        "csv", csv, ReaderOptions(mapping=FOLDER / "allreduce_nccl_tests.yaml")
+    )
+    rows = first.tables["allreduce"].sort("in_place", "trial")
+    assert rows.select("in_place", "trial", "seconds").rows() == [
+        (False, 0, 1e-5),
+        (False, 1, 1.2e-5),
+        (True, 0, 2e-5),
+        (True, 1, 2e-5),
+    ]
+    assert rows["bus_bandwidth_Bps"][0] == pytest.approx(1e8)
+    assert second.tables["allreduce"]["bus_bandwidth_Bps"][0] == pytest.approx(1.5e8)
+    assert first.host == second.host == {"system": "a", "gpu": "A100"}
+    assert third.host == {"system": "b"}
+    assert [run.config["path"] for run in (first, second, third)] == ["log1", "log2", "log3"]
 
 
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("*.yaml")), ids=lambda file: file.stem)
@@ -154,7 +183,7 @@ def test_our_mappings_fill_their_tables(file: Path, tmp_path: Path) -> None:
             'model,n,xla,ms\nvgg,1,0,"1,5"\n',
             "line 2, column 'ms': expected real, found '1,5'; mend the file, or say in the mapping",
         ),
-        ("model,n,xla,ms\nvgg,1,0,\n", "every value is missing"),
+        ("model,n,xla,ms\nvgg,1,0,n/a\n", "every value is missing"),
         ("\x00line,model,n,xla,ms\n1,vgg,1,0,1\n", "not a CSV file"),
         ("a" * (1 << 21), "line 1: longer than 1,048,576 characters"),
         ('model,n,xla,ms\n"vgg,1,0,1\n', "CSV file|expected"),
@@ -186,6 +215,40 @@ def test_lines_are_counted_through_names_and_cells_of_several(
         imported("csv", csv, mapping)
 
 
+ALL_REDUCES = """\
+table: allreduce
+source: somebody
+columns:
+  library: {constant: nccl}
+  world_size: {column: ranks, type: integer}
+  size_bytes: {column: size, type: integer}
+  seconds: {column: us, factor: 1.0e-6}
+"""
+
+
+@pytest.mark.parametrize(
+    ("column", "right", "wrong"),
+    [
+        ("collective", ["all_reduce", "AllReduce", "all_reduce_perf"], "reduce_scatter"),
+        ("root", ["-1", " -1.0"], "0"),
+        ("redop", ["sum", ""], "none"),
+    ],
+)
+def test_lines_of_other_collectives_are_refused(
+    csv: Path, tmp_path: Path, column: str, right: list[str], wrong: str
+) -> None:
+    file = tmp_path / "allreduces.yaml"
+    file.write_text(ALL_REDUCES)
+    lines = [f"2,1000,10,{cell}\n" for cell in right]
+    csv.write_text(f"ranks,size,us,{column}\n" + "".join(lines))
+    rows = only("csv", csv, ReaderOptions(mapping=file)).tables["allreduce"]
+    assert rows.height == len(right)
+    csv.write_text(csv.read_text() + f"2,1000,10,{wrong}\n")
+    where = f"line {len(right) + 2}, column '{column}'"
+    with pytest.raises(BadInput, match=f"{where}: expected what an all-reduce has, found"):
+        imported("csv", csv, ReaderOptions(mapping=file))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -201,6 +264,7 @@ def test_lines_are_counted_through_names_and_cells_of_several(
             "factor needs a number",
         ),
         ("source: somebody\n", "", "source: missing"),
+        ("table: external", "table: allreduce", "does not fit mine.yaml"),
         ("{dnn: model,", "{dnn: {column: model, pattern: '('},", "pattern"),
         ("source: somebody", "source: [a", r"mine\.yaml line \d+: not valid YAML: "),
     ],
@@ -256,5 +320,6 @@ def test_what_a_mapping_leaves_unsaid_is_not_in_its_hash() -> None:
     hashes = {
         file.stem: content_hash(load(file).canonical_json()) for file in FOLDER.glob("*.yaml")
     }
-    assert hashes["neusight_steps"] == "891fe8b994172aad"
-    assert hashes["tf_ops_dense"] == "e0e5d3700b1ae7a1"
+    assert hashes["neusight_steps"] == "e6074f8a3ec0ea21"
+    assert hashes["allreduce_nccl_tests"] == "93e8968fa43d3f73"
+    assert hashes["tf_ops_dense"] == "6ed50d77d3ebf27b"

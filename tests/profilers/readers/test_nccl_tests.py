@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from profilers.readers.contract import ReaderOptions
 from profilers.readers.formats import FORMATS
-from profilers.readers.nccl_log import NcclTime
+from profilers.readers.nccl_log import NcclTime, RoundedNumber
 from profilers.readers.nccl_tests import bus_bandwidth_Bps, check_bandwidths
 from tests.profilers.readers.imports import imported, only
 from warehouse.records import BadInput
@@ -33,6 +33,13 @@ NEW = f"""\
 # Out of bounds values : 0 OK
 # Avg bus bandwidth    : 4.5
 """
+OLD = """\
+# NCCL Tests compiled with NCCL 2.0
+#   Rank  0 on node-a device  0 [0x04] GeForce GTX TITAN X
+#   Rank  1 on node-a device  1 [0x05] GeForce GTX TITAN X
+#     bytes        N   type   op   time  algbw  busbw    res   time  algbw  busbw    res
+   10000000  2500000  float  sum  2.500   4.00   4.00  1e-06  2.000   5.00   5.00  2e-06
+"""
 
 
 @pytest.fixture
@@ -56,6 +63,15 @@ def test_a_new_log(log: Path) -> None:
     assert run.host == {"gpu": "NVIDIA A100-SXM4-40GB"}
 
 
+def test_an_old_log_has_milliseconds_and_deviations(log: Path) -> None:
+    log.write_text(OLD)
+    rows = only("nccl-tests", log).tables["allreduce"].sort("in_place")
+    assert rows["seconds"].to_list() == pytest.approx([2.5e-3, 2.0e-3])
+    log.write_text(OLD.replace("4.00   4.00", "4.50   4.50"))
+    with pytest.raises(BadInput, match=r"line 5: no line .* does not tell the unit"):
+        only("nccl-tests", log)
+
+
 @pytest.mark.parametrize(
     "prefix",
     [
@@ -73,6 +89,21 @@ def test_what_stands_before_every_line(log: Path, prefix: str) -> None:
     run = only("nccl-tests", log)
     assert run.tables["allreduce"].equals(bare.tables["allreduce"])
     assert (run.host, run.software, run.left_out) == (bare.host, bare.software, bare.left_out)
+
+
+@pytest.mark.parametrize("label", ["[0]", "[1,0]<stdout>:", "[rank0]:"])
+def test_a_label_also_stands_where_a_row_went_on_after_a_pause(log: Path, label: str) -> None:
+    log.write_text(NEW)
+    bare = only("nccl-tests", log)
+    labelled = [
+        " ".join([label, *(word + label * (place in (4, 8)) for place, word in enumerate(words))])
+        if not line.startswith("#") and len(words := line.split()) > 8
+        else f"{label} {line}"
+        for line in NEW.splitlines()
+    ]
+    assert any(line.count(label) == 3 for line in labelled)
+    log.write_text("\n".join(labelled))
+    assert only("nccl-tests", log).tables["allreduce"].equals(bare.tables["allreduce"])
 
 
 def test_what_is_left_out_is_counted(log: Path) -> None:
@@ -127,7 +158,7 @@ def test_ranks_that_no_header_names_come_from_the_option(log: Path) -> None:
         (NEW.replace(" 400.00", "   0.00"), "line 13: expected a time above 0"),
         (
             NEW.replace("10.00  10.00", "10.00  15.00"),
-            "line 13: bus bandwidth is 15 GB/s, and 10 where 2 ranks all-reduce; is it another",
+            "line 13: .* is 1.500000, .* 2 ranks has 1.000000; no number .* is it another",
         ),
         (
             NEW.replace(" 400.00", " 40.00"),
@@ -135,7 +166,7 @@ def test_ranks_that_no_header_names_come_from_the_option(log: Path) -> None:
         ),
         (
             NEW.replace("  time", " cputime"),
-            "line 12: no column `time`; run all_reduce_perf without -C",
+            "line 12: the times are those in which the CPU started",
         ),
         ("nothing here\n", "no row of an all-reduce"),
         ("1024 256 float sum -1 2 0.05\n", "line 1: 7 columns, but the header above names 0"),
@@ -168,26 +199,70 @@ def test_rows_whose_columns_say_another_collective(log: Path, columns: str, why:
             imported("nccl-tests", log)
 
 
-def test_ranks_that_the_bandwidths_confirm(log: Path) -> None:
-    """Of a list that was cut: it names two ranks, and the bandwidths are those of 1,024."""
+def cut(*bandwidths: tuple[str, str]) -> str:
+    """Return a log of more ranks than the two it lists, of 1 GB each."""
     header, _, _ = NEW.partition("     1024")
-    cells = f"{1e6 / 183.83:.1f} 183.83 367.29 N/A"
-    log.write_text(f"{header} 1000000000 250000000 float sum -1 {cells} {cells}\n")
+    rows = (
+        f" 1000000000 250000000 float sum -1 {1e6 / float(algorithm):.1f} {algorithm} {bus} N/A "
+        f"{1e6 / float(algorithm):.1f} {algorithm} {bus} N/A\n"
+        for algorithm, bus in bandwidths
+    )
+    return header + "".join(rows)
+
+
+@pytest.mark.parametrize(
+    ("bandwidths", "asked"),
+    [
+        # 2 (n - 1) / n of 4, 1024, 4000 and 20 ranks.
+        (
+            [("10.00", "15.00")],
+            r"is 1\.500000, .* those of 4 to 4 ranks: say how many with --world-size$",
+        ),
+        ([("200.0", "399.9")], "those of [0-9]+ ranks or more: say how many with --world-size$"),
+        ([("20.0", "38.0")], "those of 19 to 21 ranks: say how many with --world-size$"),
+        ([("10.00", "7.50")], "no number of ranks gives that: is it another collective"),
+    ],
+)
+def test_a_list_of_ranks_that_was_cut(
+    log: Path, bandwidths: list[tuple[str, str]], asked: str
+) -> None:
+    log.write_text(cut(*bandwidths))
+    with pytest.raises(BadInput, match=asked):
+        imported("nccl-tests", log)
+
+
+def test_ranks_that_the_bandwidths_confirm(log: Path) -> None:
+    log.write_text(cut(("183.83", "367.29")))
     run = only("nccl-tests", log, ReaderOptions(world_size=1024))
     rows = run.tables["allreduce"]
     assert rows["bus_bandwidth_Bps"].to_list() == pytest.approx([367.3e9] * 2, rel=1e-4)
     # 1.980 and 1.998 differ by less than a hundredth.
-    for options in (ReaderOptions(world_size=100), ReaderOptions()):
-        with pytest.raises(BadInput, match="was the list of ranks cut"):
-            imported("nccl-tests", log, options)
+    with pytest.raises(BadInput, match=r"is 1\.99798\d, .* of 100 ranks has 1\.980000; "):
+        imported("nccl-tests", log, ReaderOptions(world_size=100))
 
 
-@given(st.integers(2, 4096), st.floats(1, 1e9), st.integers(1, 1 << 40))
-def test_rounded_bandwidths_are_never_refused(ranks: int, time_us: float, size: int) -> None:
-    bandwidths = size / time_us / 1e3, bus_bandwidth_Bps(size, ranks, time_us * 1e-6) / 1e9
-    seconds, algorithm, bus = round(time_us, 2) * 1e-6, *(round(GBps, 2) for GBps in bandwidths)
-    row = NcclTime("here", ranks, "float", "sum", size, None, seconds, algorithm, bus, False)
-    check_bandwidths([row])
+@given(
+    st.integers(2, 4096),
+    st.floats(1e-6, 1e3),
+    st.integers(1, 1 << 40),
+    st.sampled_from([".2f", ".1f", ".0f", ".0e"]),
+)
+def test_rounded_bandwidths_are_never_refused(
+    ranks: int, seconds: float, size: int, digits: str
+) -> None:
+    printed = [
+        RoundedNumber.of(f"{number:{digits}}")
+        for number in (
+            seconds * 1e6,
+            size / seconds / 1e9,
+            bus_bandwidth_Bps(size, ranks, seconds) / 1e9,
+        )
+    ]
+    time, algorithm, bus = printed
+    assert time is not None
+    check_bandwidths(
+        [NcclTime("here", ranks, "float", "sum", size, None, time, 1e-6, algorithm, bus, False)]
+    )
 
 
 @pytest.mark.parametrize(

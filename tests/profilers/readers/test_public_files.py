@@ -1,9 +1,9 @@
 """Small public files that importers once took for something else; hosts in them are replaced.
 
-Of `public/`: nccl-ranks-cut and nccl-one-rank-listed-busbw-3x are from public threads and guides,
-nccl-reduce-scatter-no-header-name from nccl-tests' issue 128, iperf3-receiver-seconds is a public
-result of iperf 3.9 with `-n`, kineto-unknown-device-category an excerpt of
-facebookresearch/HolisticTraceAnalysis.
+Of `public/`: nccl-ranks-cut, nccl-no-type-columns and nccl-one-rank-listed-busbw-3x are from public
+threads and guides, nccl-reduce-scatter-no-header-name from nccl-tests' issue 128,
+iperf3-receiver-seconds is a public result of iperf 3.9 with `-n`, kineto-unknown-device-category an
+excerpt of facebookresearch/HolisticTraceAnalysis.
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ PUBLIC = Path(__file__).parent / "public"
 def test_a_list_of_ranks_cut_at_100_of_1024() -> None:
     """Bus / algorithm bandwidth is 1.998 throughout; 100 ranks have 1.98."""
     file = PUBLIC / "nccl-ranks-cut.log"
-    with pytest.raises(BadInput, match="where 100 ranks all-reduce; "):
+    with pytest.raises(BadInput, match=r"100 ranks has 1\.980000; .* --world-size$"):
         imported("nccl-tests", file)
     rows = only("nccl-tests", file, ReaderOptions(world_size=1024)).tables["allreduce"]
     assert rows.height == 10
@@ -29,9 +29,20 @@ def test_a_list_of_ranks_cut_at_100_of_1024() -> None:
     assert first["bus_bandwidth_Bps"] == pytest.approx(110.84e9, rel=1e-4)
 
 
+def test_ranks_without_a_bus_id_and_rows_without_a_type() -> None:
+    run = only("nccl-tests", PUBLIC / "nccl-no-type-columns.log")
+    assert run.tables["allreduce"].select("world_size", "seconds", "in_place").rows() == [
+        (4, pytest.approx(0.1078), None)
+    ]
+    assert run.host == {"gpu": "Tesla V100-PCIE-16GB"}
+    assert run.config["data_type"] == "unknown"
+
+
 @pytest.mark.parametrize("options", [ReaderOptions(), ReaderOptions(world_size=8)])
 def test_a_ratio_that_no_number_of_ranks_gives(options: ReaderOptions) -> None:
-    with pytest.raises(BadInput, match="ranks all-reduce; is it another"):
+    with pytest.raises(
+        BadInput, match=r"line 10: .* is 3\.2349\d\d, .* no number of ranks gives that"
+    ):
         imported("nccl-tests", PUBLIC / "nccl-one-rank-listed-busbw-3x.log", options)
 
 

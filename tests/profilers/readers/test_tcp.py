@@ -19,7 +19,7 @@ def test_packets_of_a_file(tmp_path: Path) -> None:
     ]
     file = write(tmp_path / "a.pcap", sent, snap=HEADER_BYTES + 2)
     cut, empty = packets(file)
-    assert (empty.length, empty.data) == (0, b"")
+    assert (empty.length, empty.data, empty.opens) == (0, b"", False)
     assert (cut.time_us, cut.sequence, cut.length, cut.data) == (1_700_000_000_123_456, 7, 5, b"he")
     assert cut.flow == ((bytes([10, 77, 0, 1]), 5000), (bytes([10, 77, 0, 2]), 40_000))
     zipped = tmp_path / "a.pcap.gz"
@@ -46,22 +46,3 @@ def test_a_time_that_no_capture_has_is_refused_with_the_packet(tmp_path: Path) -
     file.write_bytes(whole)
     with pytest.raises(BadInput, match=r"a\.pcap: packet 2 is of a time past 2106: .* damaged"):
         list(packets(file))
-
-
-def test_what_is_no_capture_is_refused_in_one_line(tmp_path: Path) -> None:
-    file = tmp_path / "a.pcap"
-
-    def refused() -> str:
-        with pytest.raises(BadInput) as error:
-            list(packets(file))
-        assert "\n" not in str(error.value)
-        return str(error.value)
-
-    assert "is not there" in refused()
-    file.write_text("no capture, but text that is long enough for a header")
-    assert "not a packet capture" in refused()
-    whole = write(file, [(0, packet(A, B, 1, b"x"))]).read_bytes()
-    file.write_bytes(whole[:32] + b"\xff\xff\xff\x7f" + whole[36:])
-    assert "a packet claims" in refused() and "the file is damaged" in refused()
-    file.write_bytes(whole[:20] + b"\x7f\x00\x00\x00" + whole[24:])
-    assert "link type 127; expected Ethernet" in refused()
