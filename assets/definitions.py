@@ -22,7 +22,6 @@ from assets.study_assets import (
     profile_asset,
     report_asset,
     table_asset,
-    timelines_asset,
 )
 from assets.study_lineage import StudyLineage, read_lineage
 from forecasting import sanity
@@ -177,7 +176,6 @@ def definitions_of(path: Path, backend: Backend = "emulated") -> Definitions:
         *(profile_asset(of, probe) for probe in of.profiling),
         *(fit_asset(of, system) for system in of.systems),
         *(prediction_asset(of, system) for system in of.systems),
-        *([timelines_asset(of)] if ASYNC_SGD in of.rests else []),
         *(measured_asset(of, probe, predicted) for probe in of.measuring),
         *((table_asset(of), report_asset(of)) if of.study.test else ()),
     ]

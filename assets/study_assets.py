@@ -1,4 +1,4 @@
-"""Assets of a study: probes run where a round lacks them, fits, forecasts, errors, timelines."""
+"""Assets of a study: probes run where a round lacks them, fits, forecasts, errors."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -15,39 +15,26 @@ from dagster import (
     ResourceParam,
     asset,
 )
-from matplotlib.figure import Figure
 
 from assets.metadata import OWNERS, errors, of_figures, of_frame, of_table
 from assets.resources import RoundsResource, WarehouseResource
 from assets.study_lineage import StudyLineage
 from forecasting.evaluation import evaluate, with_pending
-from forecasting.findings.figure import Mark
-from forecasting.fits import Fit
 from forecasting.inputs import baseline_in_words
 from forecasting.results import by_system, scaling
-from forecasting.round_forecasts import check_predicted, fit_round, fits_of_round, predict_missing
-from models.async_sgd.predictor import AsyncSGD
-from models.async_sgd.synthetic_trace import steps_per_s
-from models.async_sgd.systems import ASYNC_SGD
-from models.async_sgd.timeline import simulate_trace, timeline_of_trace
-from models.async_sgd.workers import group_of_each
+from forecasting.round_forecasts import check_predicted, fit_round, predict_missing
 from models.system import System
 from profilers.probes import PROBES
 from reports import report, study_sections
-from reports.marks import draw
 from studies import run_tables
 from studies.measurement import measure, profile
 from studies.messages import Progress
 from studies.plan import REPORT_NAME, fit_name
 from studies.rounds import Round
-from warehouse.records import Scenario
 
 _MONTH = FreshnessPolicy.time_window(fail_window=timedelta(days=30))
 POOL = "measuring_host"
 _WHEN = AutomationCondition.eager() & AutomationCondition.all_deps_blocking_checks_passed()
-STEPS = 5
-"""Steps of each worker that are shown."""
-_TIMELINE = Mark("spans", "start_ms", ("what",), of="resource", to="end_ms")
 
 
 def table_of(probe: str) -> str:
@@ -242,46 +229,3 @@ def report_asset(of: StudyLineage) -> AssetsDefinition:
         )
 
     return html_report
-
-
-def timelines_asset(of: StudyLineage) -> AssetsDefinition:
-    """Return the asset of timelines of workers, as Figures 4 and 15 of ICPE'20."""
-
-    @asset(
-        key=of.key("simulations", "timelines"),
-        deps=[of.key("fits", ASYNC_SGD.name)],
-        group_name=of.name,
-        owners=OWNERS,
-        kinds={"simulation", "matplotlib"},
-        pool="warehouse",
-        code_version=ASYNC_SGD.version,
-    )
-    def timelines(rounds: RoundsResource, warehouse: WarehouseResource) -> MaterializeResult:
-        """What workers are predicted to do when, in the largest scenario of each network."""
-        round_ = rounds.latest(of.path)
-        largest: dict[str, tuple[Scenario, Fit]] = {}
-        for curve, fit in fits_of_round(ASYNC_SGD, round_, warehouse.open()).items():
-            largest.setdefault(curve.dnn, (curve.scenarios(round_.backend)[-1], fit))
-        figures: list[Figure] = []
-        rows = []
-        for scenario, fit in largest.values():
-            model = fit.fitted()
-            assert isinstance(model, AsyncSGD)
-            # What comes after the warm-up of a simulation.
-            trace = simulate_trace(model, scenario, record=True)
-            skip = model.parameters.settings.warm_up_steps
-            graphs = [group.graph for group in group_of_each(model.simulation(scenario, 0))]
-            shown = timeline_of_trace(graphs, trace, skip=skip, count=STEPS)
-            spans = shown.intervals.sort("worker", "resource").select(
-                "resource",
-                what=pl.format("worker {}: {}", "worker", "resource"),
-                start_ms=pl.col("start_us") / 1e3,
-                end_ms=pl.col("end_us") / 1e3,
-            )
-            figures.append(draw(_TIMELINE, spans, scenario.label))
-            rows.append((scenario.label, steps_per_s(trace, skip), shown.intervals.height))
-        schema = ["label", "throughput_steps_per_s", "intervals"]
-        frame = pl.DataFrame(rows, schema, orient="row")
-        return MaterializeResult(metadata=of_frame(frame, round_) | of_figures(figures))
-
-    return timelines

@@ -41,7 +41,7 @@ def embedder(name: str) -> Embedder:
     if name not in files:
         raise BadInput(
             f"no embedder for datasets of type {name!r}: there are {', '.join(files) or 'none'}; "
-            "`stepcast serve --datasets FOLDER` trains one for each folder in it"
+            "`stepcast serve --datasets FOLDER` trains one of its TYPE.npz"
         )
     return Embedder.read(files[name])
 

@@ -42,7 +42,6 @@ _RESULTS = (
     "forecasting.results",
     "forecasting.sanity",
     "models.async_sgd.overhead",
-    "models.async_sgd.timeline",
     "models.choice",
     "studies.messages",
     "warehouse.durable_files",

@@ -14,7 +14,6 @@ from models.async_sgd.synthetic_trace import (
     measured_throughput,
     throughput_of_starts,
 )
-from models.async_sgd.timeline import simulate_trace
 from profilers.probe import PlannedRun
 from studies import run_tables
 from studies.curve import Curve
@@ -153,7 +152,7 @@ def _drift(found: MeasuredRound, need: PlannedRun) -> pl.DataFrame | None:
     assert isinstance(model, AsyncSGD)
     made = pl.concat(
         throughput_of_starts(
-            simulate_trace(model, need.scenario, steps=count, seed=seed).step_starts_s, WINDOW_STEPS
+            model.simulated(need.scenario, seed, steps=count).step_starts_s, WINDOW_STEPS
         ).head(seen.height)
         for seed in range(SEEDS)
     )

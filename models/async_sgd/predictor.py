@@ -17,8 +17,8 @@ from models.async_sgd.parameters import (
     steps_of,
 )
 from models.async_sgd.profiles import alone_s, place_on_servers, read_profiles, scenario_on_servers
-from models.async_sgd.simulator import simulate_all
-from models.async_sgd.synthetic_trace import steps_per_s
+from models.async_sgd.simulator import simulate_all, simulate_together
+from models.async_sgd.synthetic_trace import Trace, steps_per_s
 from models.async_sgd.trace import Profile, transfer_ranks
 from models.async_sgd.workers import Workers
 from models.profiled_run import (
@@ -137,6 +137,17 @@ class AsyncSGD:
                 ),
             )
             for place, profile, each in zip(counts, profiles, steps, strict=True)
+        )
+
+    def simulated(self, scenario: Scenario, seed: int, *, steps: int) -> Trace:
+        """Return a simulation of so many steps of each worker; all of them start at once.
+
+        Raises:
+            BadInput: as `predict`.
+        """
+        groups = self.simulation(scenario, seed)
+        return simulate_together(
+            [group._replace(options=replace(group.options, steps=steps)) for group in groups]
         )
 
     def _alone_s(self, place: int, scenario: Scenario) -> float:

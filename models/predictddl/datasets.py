@@ -1,10 +1,10 @@
 """Types of datasets that a graph hypernetwork is trained for: small images and their classes."""
 
-import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,103 +95,32 @@ def pairs() -> ImageDataset:
     return ImageDataset.of("pairs", images, labels)
 
 
-def cifar10(folder: Path) -> ImageDataset:
-    """Return CIFAR-10 of a folder `cifar-10-batches-py`, as its authors pack it.
-
-    Raises:
-        BadInput: the folder has no such files, or they hold something else.
-    """
-    images, labels = [], []
-    for number in range(1, 6):
-        fields = _unpickled(folder / f"data_batch_{number}")
-        try:
-            images.append(np.asarray(fields[b"data"], np.uint8).reshape(-1, 3, 32, 32))
-            labels.append(np.asarray(fields[b"labels"], np.int64))
-        except (KeyError, ValueError, TypeError) as error:
-            raise BadInput(f"{folder}: expected CIFAR-10's batches ({error})") from None
-    return ImageDataset.of("cifar10", np.concatenate(images), np.concatenate(labels))
-
-
-def tiny_imagenet(folder: Path) -> ImageDataset:
-    """Return Tiny-ImageNet of its folder `tiny-imagenet-200`: 64 × 64, 200 classes.
-
-    Raises:
-        BadInput: the folder has no such files, or one is no image of that size.
-    """
-    names = sorted(class_folder.name for class_folder in (folder / "train").glob("n*/"))
-    paths = [
-        (path, label)
-        for label, name in enumerate(names)
-        for path in sorted((folder / "train" / name / "images").glob("*.JPEG"))
-    ]
-    if not paths:
-        raise BadInput(f"{folder}: expected Tiny-ImageNet's train/n*/images/*.JPEG, found none")
-    images = np.zeros((len(paths), 3, 64, 64), np.uint8)
-    for place, (path, _) in enumerate(paths):
-        images[place] = _colours(path)
-    return ImageDataset.of("tiny_imagenet", images, np.array([label for _, label in paths]))
-
-
-def _colours(path: Path) -> NDArray[np.uint8]:
-    """Return an image's red, green and blue; some are grey."""
-    from matplotlib.image import imread
-
-    try:
-        pixels = np.asarray(imread(path), np.uint8)
-    except (OSError, ValueError, SyntaxError) as error:
-        raise BadInput(f"{path}: expected an image ({error})") from None
-    colours = pixels if pixels.ndim == 3 else np.repeat(pixels[..., None], 3, axis=2)
-    if colours.shape != (64, 64, 3):
-        raise BadInput(f"{path}: expected an image of 64 × 64, found {colours.shape}")
-    return colours.transpose(2, 0, 1)
-
-
 SHIPPED: Mapping[str, Callable[[], ImageDataset]] = {"digits": digits, "pairs": pairs}
 """Those that need no download."""
-IN_FOLDERS: Mapping[str, Callable[[Path], ImageDataset]] = {
-    "cifar10": cifar10,
-    "tiny_imagenet": tiny_imagenet,
-}
 
 
 def dataset(name: str, folder: Path | None = None) -> ImageDataset:
-    """Return a dataset by the name of its type.
+    """Return a dataset by the name of its type: a shipped one, or NAME.npz of a folder.
+
+    The file has `images`, [n, channels, side, side], and `labels`, whole numbers from 0 on, [n].
 
     Raises:
-        BadInput: there is no such type, or it needs a folder.
+        BadInput: there is no such file, or it holds something else.
     """
     if name in SHIPPED:
         return SHIPPED[name]()
-    if name not in IN_FOLDERS:
-        known = ", ".join((*SHIPPED, *IN_FOLDERS))
-        raise BadInput(f"unknown type of dataset {name!r}: there are {known}")
-    if folder is None:
-        raise BadInput(f"dataset {name} cannot be downloaded; name the folder that has it")
-    return IN_FOLDERS[name](folder)
-
-
-class _ArrayUnpickler(pickle.Unpickler):
-    """Loads what CIFAR-10's files are made of, and nothing that could run."""
-
-    def find_class(self, module: str, name: str) -> object:
-        """Refuse all but what makes arrays."""
-        allowed = {
-            ("numpy.core.multiarray", "_reconstruct"),
-            ("numpy", "ndarray"),
-            ("numpy", "dtype"),
-            ("_codecs", "encode"),
-        }
-        if (module, name) not in allowed:
-            raise pickle.UnpicklingError(f"{module}.{name} is no array")
-        return super().find_class(module.replace("numpy.core", "numpy._core"), name)
-
-
-def _unpickled(path: Path) -> Mapping[bytes, object]:
+    file = (folder or Path()) / f"{name}.npz"
     try:
-        with path.open("rb") as file:
-            batch = _ArrayUnpickler(file, encoding="bytes").load()
-    except (OSError, pickle.UnpicklingError, EOFError, ValueError) as error:
-        raise BadInput(f"{path}: expected a batch of CIFAR-10 ({error})") from None
-    if not isinstance(batch, dict):
-        raise BadInput(f"{path}: expected a batch of CIFAR-10, found {type(batch).__name__}")
-    return batch
+        with np.load(file, allow_pickle=False) as arrays:
+            images, labels = arrays["images"], arrays["labels"]
+    except (OSError, EOFError, ValueError, KeyError, TypeError, BadZipFile) as error:
+        raise BadInput(
+            f"{file}: expected images and their labels, as numpy.savez ({error})"
+        ) from None
+    square = images.ndim == 4 and images.shape[2] == images.shape[3]
+    if not square or images.dtype.kind not in "uif" or labels.dtype.kind not in "ui":
+        raise BadInput(
+            f"{file}: expected images as [n, channels, side, side] and labels as whole numbers, "
+            f"found {images.dtype} {list(images.shape)} and {labels.dtype} {list(labels.shape)}"
+        )
+    return ImageDataset.of(name, images, labels)

@@ -22,7 +22,7 @@ REMOVED: Mapping[str, str] = {
     "decisions": "`stepcast recommend`; lab/srift.md has how good decisions were",
     "docs": "`stepcast query columns`",
     "demo": "`stepcast run studies/demo.yaml`",
-    "embedder": "`stepcast serve --datasets FOLDER`, which trains for each folder in it",
+    "embedder": "`stepcast serve --datasets FOLDER`, which trains for TYPE.npz in it",
     "fleet off": "`stepcast fleet pause`",
     "fleet on": "`stepcast fleet resume`",
     "fleet page": "`stepcast fleet status` and `stepcast query judgements`",

@@ -36,7 +36,7 @@ def serve(
     token: _TokenOption = None,
     no_token: Annotated[bool, typer.Option("--no-token", help="Let anybody ask.")] = False,
     datasets: Annotated[
-        Path | None, typer.Option(help="Folder with a folder for each type of dataset.")
+        Path | None, typer.Option(help="Folder with TYPE.npz of each type of dataset.")
     ] = None,
     allow_sql: Annotated[
         bool,

@@ -18,7 +18,7 @@ from threading import Lock
 from typing import IO, Literal
 
 from forecasting import embedders
-from models.predictddl.datasets import IN_FOLDERS, SHIPPED
+from models.predictddl.datasets import SHIPPED
 from pipelines.service.contracts import Retraining, Workload
 from warehouse.child_process import bound
 from warehouse.home import CHECKOUT
@@ -53,7 +53,7 @@ class Checker:
     """Which types of datasets are known, and what is being trained.
 
     Args:
-        folder: has a folder for each type of dataset that is not shipped, by its name.
+        folder: has TYPE.npz of each type of dataset that is not shipped.
         minutes: that training takes.
         program: what trains: it is given the type of dataset, minutes, and the folder if there is
             one; None: `pipelines.service.embedder_training`.
@@ -131,8 +131,11 @@ class Checker:
         self._starter.shutdown()
 
     def _started(self, dataset: str) -> _Training:
-        source = self._source(dataset)
-        given = [dataset, str(self._minutes), *([] if source is None else [str(source)])]
+        given = [
+            dataset,
+            str(self._minutes),
+            *([] if self._folder is None else [str(self._folder)]),
+        ]
         errors = tempfile.TemporaryFile()
         process = subprocess.Popen(
             bound([*self._program, *given]),
@@ -146,21 +149,9 @@ class Checker:
         return _Training(process, errors)
 
     def _check_there(self, dataset: str) -> None:
-        if dataset in SHIPPED:
-            return
-        known = ", ".join((*SHIPPED, *IN_FOLDERS))
-        if dataset not in IN_FOLDERS:
-            raise BadInput(
-                f"no embedder for datasets of type {dataset!r}, and no images to train one: known "
-                f"types are {known}"
-            )
-        source = self._source(dataset)
-        if source is None or not source.is_dir():
+        images = self._folder and self._folder / f"{dataset}.npz"
+        if dataset not in SHIPPED and (images is None or not images.is_file()):
             raise BadInput(
                 f"no embedder for datasets of type {dataset!r}, and no images to train one: start "
-                f"the service with --datasets FOLDER that has a folder {dataset}"
+                f"the service with --datasets FOLDER that has {dataset}.npz (docs/service.md)"
             )
-
-    def _source(self, dataset: str) -> Path | None:
-        source = None if self._folder is None else self._folder / dataset
-        return source if dataset in IN_FOLDERS else None

@@ -20,7 +20,7 @@ from warehouse.requirements import Refusal, Requirement
 from warehouse.warehouse import Warehouse, read_only
 
 COMMITTED = sorted((CHECKOUT / "studies").glob("*.yaml"))
-GROUPS = {"profiles", "fits", "predictions", "simulations", "measured", "accuracy"}
+GROUPS = {"profiles", "fits", "predictions", "measured", "accuracy"}
 MEASURING = {"profiles", "measured"}
 STUDIED = [read_study(file) for file in COMMITTED]
 every_study = pytest.mark.parametrize("study", STUDIED, ids=lambda study: study.name)
@@ -79,7 +79,7 @@ def test_every_asset_describes_itself(study: Study) -> None:
         assert spec.kinds
         assert (spec.freshness_policy is not None) == (group in MEASURING)
         assert (spec.automation_condition is not None) == (group == "accuracy"), "measuring costs"
-        assert (spec.code_version is not None) == (group in ("fits", "predictions", "simulations"))
+        assert (spec.code_version is not None) == (group in ("fits", "predictions"))
         # What disturbs measuring, or opens the database, waits for what does so already.
         pool = committed().resolve_assets_def(spec.key).op.pool
         assert pool == ("measuring_host" if group in MEASURING else "warehouse")
@@ -93,7 +93,7 @@ def test_every_asset_names_a_table_that_is_there(home: Path) -> None:
     named = {spec.key: spec.metadata.get("dagster/table_name") for spec in listed()}
     assert {name for name in named.values() if name} <= set(known["name"])
     unnamed = {key.path[-1] for key, name in named.items() if not name}
-    assert unnamed == {"report", "timelines"}
+    assert unnamed == {"report"}
 
 
 @every_forecast

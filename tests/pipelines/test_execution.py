@@ -65,7 +65,6 @@ def test_assets_show_rows_columns_and_plots(first_run: Ran) -> None:
         *(f"paper/predictions/{system.name}" for system in FORECASTERS),
         *(f"paper/{name}" for name in ("measured/tf_throughput", "accuracy/table")),
         "paper/accuracy/report",
-        "paper/simulations/timelines",
     }
     common = {"dagster/row_count", "dagster/column_schema", "study", "round", "backend"}
     assert all(common <= set(metadata) for metadata in shown.values())

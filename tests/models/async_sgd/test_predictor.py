@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from models.async_sgd.predictor import AsyncSGD, Settings, fit
+from models.async_sgd.synthetic_trace import steps_per_s
 from models.async_sgd.systems import OneServer
 from tests.made_run import raw_table
 from tests.models.async_sgd.frames import (
@@ -44,6 +45,14 @@ def fitted(
         more["contention"] = contention
     metrics = {"client_gap_s": [client_gap_s]}
     return fit(raw_tables(made or chain(), metrics, profiled, **more), settings)
+
+
+def test_a_simulation_is_the_one_behind_the_prediction() -> None:
+    model, case = fitted(chain()), scenario(2)
+    (group,) = model.simulation(case, 1)
+    traces = [model.simulated(case, seed, steps=group.options.steps) for seed in range(3)]
+    values = [steps_per_s(trace, 10) for trace in traces]
+    assert model.predict([case])["value"].item() == pytest.approx(sum(values) / 3)
 
 
 def varied(steps: int = 20) -> Tables:
