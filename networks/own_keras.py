@@ -7,8 +7,11 @@ are inputs of the graph, so that whoever imports it places them. Keras 3 and tf_
 `networks/own_program.py` loads this file where no package of ours may be imported.
 """
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from networks.own_function import batch_dimension, first_line, not_batched
@@ -16,6 +19,9 @@ from networks.own_function import batch_dimension, first_line, not_batched
 NAMED_AT = 2
 """The batch whose forward pass gives a model its name."""
 _WRITES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
+_NOT_NAMED = ("seed", "seed2", "shared_name", "container")
+"""Attributes that differ from one process to the next."""
+_NOT_WRITTEN = ("graph", "constants")
 _HINT = "call the model with the example batch yourself until that works"
 
 
@@ -30,20 +36,21 @@ def trace_model(
     made: object,
     target: str,
     batch_sizes: Sequence[int],
-    make: Callable[[int], object] | None = None,
+    make: Callable[[int], object] | None,
+    out: Path,
 ) -> dict[str, Any]:
-    """Return what is known of a model: a graph that gives it its name, and steps at batches.
+    """Return what is known of a model: its name, and the files of its steps at batches.
 
     Args:
         made: the model and its batch, as the user's function made them for the first size.
         target: the function.
         batch_sizes: of the steps.
         make: the function; None: it is not told the batch.
+        out: folder of the files.
 
     Raises:
-        ValueError: it has no graph; the message says why and what to do.
+        ValueError: it has no graph, or no step; the message says why and what to do.
     """
-    _check_backend(target)
     import tensorflow as tf
 
     size, *others = dict.fromkeys(batch_sizes)
@@ -78,20 +85,20 @@ def trace_model(
             _build(each, sample, target)
             if _shapes(each) != _shapes(model):
                 raise ValueError("the model's variables depend on batch_size")
-            steps[str(batch_size)] = _step(each, its_batch, batch_size)
+            step = _step(each, its_batch, batch_size)
+            steps[str(batch_size)] = {"file": _written(step, out / str(batch_size))}
         except Exception as error:
             reason = str(error) if type(error) is ValueError else f"{first_line(error)}; {_HINT}"
             steps[str(batch_size)] = {"error": reason}
+    errors = [step["error"] for step in steps.values() if "error" in step]
+    if len(errors) == len(steps):
+        raise ValueError(f"{target}: its training step cannot be traced: {errors[0]}")
+    shapes = [
+        [*each.shape, each.dtype.name, each.trainable and id(each.handle) not in frozen]
+        for each in named.variables
+    ]
     return {
-        "named": named.graph.as_graph_def(),
-        "shapes": [
-            [
-                *variable.shape,
-                variable.dtype.name,
-                variable.trainable and id(variable.handle) not in frozen,
-            ]
-            for variable in named.variables
-        ],
+        "keras": _digest(named.graph.as_graph_def(), shapes),
         "image_size": int(shape[1]) if len(shape) == 4 else 0,
         "parameter_count": sum(
             int(_resource(variable).shape.num_elements()) for variable in model.trainable_variables
@@ -144,16 +151,6 @@ def _build(model: Any, sample: Any, target: str) -> None:
 
 def _shapes(model: Any) -> list[tuple[int, ...]]:
     return [tuple(variable.shape) for variable in model.variables]
-
-
-def _check_backend(target: str) -> None:
-    keras: Any = sys.modules.get("keras")
-    backend = getattr(getattr(keras, "config", None), "backend", lambda: "tensorflow")()
-    if backend != "tensorflow":
-        raise ValueError(
-            f"{target}: Keras runs on {backend} here, and its graph is TensorFlow's; unset "
-            "KERAS_BACKEND"
-        )
 
 
 def _check_precision(model: Any, target: str) -> None:
@@ -343,3 +340,53 @@ def _resource(variable: Any) -> Any:
     import tensorflow as tf
 
     return variable if isinstance(variable, tf.Variable) else variable.value
+
+
+def _written(step: Mapping[str, Any], stem: Path) -> str:
+    """Write a step as two files; return that of what is said of its graph.
+
+    Raises:
+        ValueError: it has a loop.
+    """
+    graph = step["graph"]
+    for node in graph.node:
+        if node.op in ("While", "StatelessWhile"):  # nobody knows how often their operations run
+            raise ValueError(
+                f"it has a loop ({node.name}), and no system tells how often that runs; unroll it, "
+                "as by keras.layers.LSTM(…, unroll=True)"
+            )
+    constants = step["constants"]  # which TensorFlow keeps beside a graph
+    for node in graph.node:
+        node.device = ""
+        node.attr.pop("_class", None)
+        if node.name in constants:
+            node.op = "Const"
+            node.attr.pop("shape", None)
+            node.attr["value"].tensor.CopyFrom(constants[node.name])
+    stem.with_suffix(".pb").write_bytes(graph.SerializeToString())
+    about = {name: value for name, value in step.items() if name not in _NOT_WRITTEN}
+    file = stem.with_suffix(".json")
+    file.write_text(json.dumps(about))
+    return str(file)
+
+
+def _digest(graph: Any, shapes: Sequence[Sequence[object]]) -> str:
+    """Return a hash of what a graph computes, whatever its nodes are called."""
+    places = {node.name: place for place, node in enumerate(graph.node)}
+
+    def source(name: str) -> str:
+        node, _, port = name.removeprefix("^").partition(":")
+        return f"{'^' if name[0] == '^' else ''}{places[node]}:{port}"
+
+    def attributes(node: Any) -> list[str]:
+        kept = {
+            name: value.SerializeToString(deterministic=True).hex()
+            for name, value in node.attr.items()
+            if name not in _NOT_NAMED and name[0] != "_" and value.WhichOneof("value") != "func"
+        }
+        return sorted(f"{name}={text}" for name, text in kept.items())
+
+    nodes = [[node.op, list(map(source, node.input)), attributes(node)] for node in graph.node]
+    inner = [[node.op for node in function.node_def] for function in graph.library.function]
+    text = json.dumps([nodes, sorted(inner), sorted(map(str, shapes))])
+    return sha256(text.encode()).hexdigest()[:8]

@@ -88,29 +88,11 @@ def _traced(request: Mapping[str, Any]) -> dict[str, Any]:
     again = function if function.takes_batch else None
     keras = _beside("own_keras")
     if keras.is_model(model):
-        traced = keras.trace_model(made, target, batch_sizes, again)
-        return _of_keras(traced, target, Path(request["out"]))
+        of_keras: dict[str, Any] = keras.trace_model(
+            made, target, batch_sizes, again, Path(request["out"])
+        )
+        return of_keras
     return of_torch(made, target, batch_sizes, mode, precisions, again)
-
-
-def _of_keras(traced: Mapping[str, Any], target: str, out: Path) -> dict[str, Any]:
-    """Return the name of a Keras model, and the files of its steps.
-
-    Raises:
-        ValueError: no step could be traced.
-    """
-    graphs, steps = _beside("own_graph_def"), {}
-    for size, step in traced["steps"].items():
-        try:
-            steps[size] = step if "error" in step else {"file": graphs.write_step(step, out / size)}
-        except ValueError as error:
-            steps[size] = {"error": str(error)}
-    errors = [step["error"] for step in steps.values() if "error" in step]
-    if len(errors) == len(steps):
-        raise ValueError(f"{target}: its training step cannot be traced: {errors[0]}")
-    name = graphs.digest(traced["named"], traced["shapes"])
-    about = {key: traced[key] for key in ("image_size", "parameter_count", "not_batched")}
-    return {"keras": name, **about, "steps": steps}
 
 
 def fake_tensors(*, makes_up: bool = False) -> Any:

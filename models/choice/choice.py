@@ -8,10 +8,10 @@ from models.choice.candidates import Candidate, thin_ratios
 from models.choice.limits import (
     LIMITS,
     OPTIONS,
+    Limit,
     Limits,
     Minimize,
     Outcome,
-    Relaxation,
     keeps_limits,
     least_of,
     objective_key,
@@ -100,8 +100,8 @@ def best(candidates: Sequence[Candidate], objective: Objective) -> Candidate | N
 _KEEP = 2
 
 
-def decide(candidates: Sequence[Candidate], objective: Objective, keep: int = _KEEP) -> Decision:
-    """Return the best candidate with `keep` alternatives: the next best, then the nearest."""
+def decide(candidates: Sequence[Candidate], objective: Objective) -> Decision:
+    """Return the best candidate with two alternatives: the next best, then the nearest."""
     admitted, others = list[Candidate](), list[Candidate]()
     for candidate in candidates:
         (admitted if objective.admits(candidate) else others).append(candidate)
@@ -110,10 +110,10 @@ def decide(candidates: Sequence[Candidate], objective: Objective, keep: int = _K
         key=lambda each: (objective.risk(each), objective.excess(each), *objective.order(each))
     )
     if not admitted:
-        return Decision(None, tuple(others[:keep]), tuple(_relaxed(candidates, objective)))
+        return Decision(None, tuple(others[:_KEEP]), tuple(_relaxed(candidates, objective)))
     choice = objective.best_of(admitted)
     admitted.remove(choice)
-    return Decision(choice, (*admitted, *others)[:keep])
+    return Decision(choice, (*admitted, *others)[:_KEEP])
 
 
 def _relaxed(candidates: Sequence[Candidate], objective: Objective) -> list[str]:
@@ -126,17 +126,18 @@ def _relaxed(candidates: Sequence[Candidate], objective: Objective) -> list[str]
         for candidate in candidates
     ]
     known = [case for case in worst_cases if isfinite(case.outcome.time_s)]
-    return [_in_words(each) for each in relaxations(objective.limits, least_of(known))]
+    limits = objective.limits
+    return [_in_words(limits, *each) for each in relaxations(limits, least_of(known))]
 
 
-def _in_words(relaxation: Relaxation[_WorstCase]) -> str:
-    option, unit = OPTIONS[relaxation.constraint]
-    limit, needed = relaxation.limit * unit, relaxation.needed * unit
+def _in_words(limits: Limits, constraint: Limit, case: _WorstCase) -> str:
+    option, unit = OPTIONS[constraint]
+    limit = (limits.of(constraint) or 0.0) * unit
+    needed = case.outcome[LIMITS.index(constraint)] * unit
     # The least number of four digits that is not below it, but for rounding.
     digit = 10.0 ** (floor(log10(needed)) - 3) if needed > 0 else 1.0
     needed = ceil(needed / digit - 1e-6) * digit
-    label = relaxation.option.candidate.label
-    return f"raise {option} from {limit:.4g} to {needed:.4g} for {label}"
+    return f"raise {option} from {limit:.4g} to {needed:.4g} for {case.candidate.label}"
 
 
 # Which measurement would change a choice: the value of knowing one candidate's time.

@@ -1,8 +1,7 @@
 """A job with its objective and limits, whether an option keeps them, and which limit to relax."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Generic, Literal, NamedTuple, Protocol, TypeVar, get_args
+from typing import Literal, NamedTuple, Protocol, TypeVar, get_args
 
 from pydantic import Field
 
@@ -103,43 +102,23 @@ def keeps_limits(limits: Limits, option: Choosable) -> bool:
 T = TypeVar("T", bound=Choosable)
 
 
-@dataclass(frozen=True)
-class Relaxation(Generic[T]):
-    """A limit without which there would be a choice, what it would have to be, and that choice."""
+def relaxations(
+    limits: Limits, least: Callable[[Limit, Limits], T | None]
+) -> list[tuple[Limit, T]]:
+    """Return each limit that, raised with the others kept, admits a choice, and that choice.
 
-    constraint: Limit
-    limit: float
-    needed: float
-    option: T
-
-
-def needed_relaxations(limits: Limits, option: T | None) -> list[Relaxation[T]]:
-    """Return each limit that an option exceeds, with what the option needs of it; None: none."""
-    if option is None:
-        return []
-    needed = dict(zip(LIMITS, option.outcome, strict=True))
-    return [
-        Relaxation(exceeded_limit, limits.of(exceeded_limit) or 0.0, needed[exceeded_limit], option)
-        for exceeded_limit in exceeded_limits(limits, option.outcome)
-    ]
-
-
-def relaxations(limits: Limits, least: Callable[[Limit, Limits], T | None]) -> list[Relaxation[T]]:
-    """Return each limit that, raised with the others kept, admits a choice: by as little as can be.
-
-    Where none does alone, the list is empty. What then has to change together differs from system
-    to system (`needed_relaxations` of some options).
+    Where none does alone, the list is empty.
 
     Args:
         limits: within which there is no choice.
         least: returns the option that needs the least of one limit, within others.
     """
     return [
-        relaxation
+        (limit, option)
         for limit in LIMITS
         if limits.of(limit) is not None
-        for relaxation in needed_relaxations(limits, least(limit, limits.but(limit, None)))
-        if relaxation.constraint == limit
+        and (option := least(limit, limits.but(limit, None))) is not None
+        and limit in exceeded_limits(limits, option.outcome)
     ]
 
 

@@ -2,16 +2,14 @@
 
 Each iteration draws a few networks and a batch of images, and follows the gradient of the mean loss
 of the networks with the predicted weights. What it has learned is kept every minute, so that it
-goes on where it was ended. Trainings of equal seeds and iterations come to equal weights, ended in
-between or not; a training that the clock ends does not.
+goes on where it was ended, to the weights that it would have come to.
 
 Source: Knyazev et al., NeurIPS 2021, section 4 and appendix C.
 """
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from random import Random
 from statistics import fmean
@@ -21,7 +19,7 @@ from torch.nn import functional
 
 from models.predictddl.datasets import ImageDataset
 from models.predictddl.hypernetwork import Hypernetwork, run
-from models.predictddl.random_networks import RandomNetwork, draw
+from models.predictddl.random_networks import draw
 from warehouse.records import BadInput
 
 META_BATCH, IMAGES, LEARNING_RATE, CLIP = 4, 64, 1e-3, 5.0
@@ -49,90 +47,69 @@ class TrainingProgress:
     seconds: float = 0.0
     loss: float | None = None
 
-    def part(self, seconds: float, iterations: int | None) -> float:
-        """Return how much is done: of so many iterations, else of so much time."""
-        return self.seconds / seconds if iterations is None else self.iterations / iterations
-
 
 def train(
     dataset: ImageDataset,
     *,
     seconds: float,
-    iterations: int | None = None,
     keep: Callable[[bytes], None],
     kept: bytes | None = None,
-    seed: int = 0,
     say: Callable[[str], None] = lambda _: None,
 ) -> tuple[Hypernetwork, TrainingProgress]:
-    """Train for so long, or for so many iterations; what earlier calls did is included.
+    """Train for so long; what earlier calls did is included.
 
     Args:
         dataset: what the networks classify.
-        seconds: of all calls together; it ends there, whatever it was to come to.
-        iterations: of all calls together; None: as many as the time allows.
+        seconds: of all calls together.
         keep: told once a minute, and at the end, what a later call needs to go on.
         kept: what an earlier call told last.
-        seed: of first parameters and networks.
         say: told how far it is.
 
     Raises:
         BadInput: `kept` is no such thing, or of another type of dataset.
     """
-    torch.manual_seed(seed)
+    torch.manual_seed(0)
     model = Hypernetwork(dataset.classes)
     optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE)
     progress = _resumed(kept, dataset, model, optimizer)
     recent: list[float] = []
     before_s, started_s = progress.seconds, time.monotonic()
     kept_s = said_s = started_s
-    with nullcontext() if iterations is None else _one_thread():
-        try:
-            while progress.seconds < seconds and (done := progress.part(seconds, iterations)) < 1:
-                rate = LEARNING_RATE / 3 ** sum(done > part for part in DECAYS_AT)
-                optimizer.param_groups[0]["lr"] = rate
-                chance = Random(f"{seed} {progress.iterations}")
-                recent = [*recent[-99:], _step(model, optimizer, dataset, chance)]
-                now_s = time.monotonic()
-                spent_s = before_s + now_s - started_s
-                progress = TrainingProgress(
-                    dataset.name, progress.iterations + 1, spent_s, fmean(recent)
-                )
-                if now_s - said_s > _SAID_S:
-                    said_s = now_s
-                    say(
-                        f"{dataset.name}: iteration {progress.iterations:,}, loss "
-                        f"{progress.loss:.3f}, {progress.part(seconds, iterations):.0%} done"
-                    )
-                if now_s - kept_s > _KEPT_S:
-                    kept_s = now_s
-                    keep(_packed(progress, model, optimizer))
-        finally:
-            keep(_packed(progress, model, optimizer))
-    return model, progress
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Add up in one order: several threads add up in another, and weights would differ a little."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
     try:
-        yield
+        while progress.seconds < seconds:
+            done = progress.seconds / seconds
+            rate = LEARNING_RATE / 3 ** sum(done > part for part in DECAYS_AT)
+            optimizer.param_groups[0]["lr"] = rate
+            chance = Random(f"0 {progress.iterations}")
+            recent = [*recent[-99:], _step(model, optimizer, dataset, chance)]
+            now_s = time.monotonic()
+            spent_s = before_s + now_s - started_s
+            progress = TrainingProgress(
+                dataset.name, progress.iterations + 1, spent_s, fmean(recent)
+            )
+            if now_s - said_s > _SAID_S:
+                said_s = now_s
+                say(
+                    f"{dataset.name}: iteration {progress.iterations:,}, loss "
+                    f"{progress.loss:.3f}, {spent_s / seconds:.0%} done"
+                )
+            if now_s - kept_s > _KEPT_S:
+                kept_s = now_s
+                keep(_packed(progress, model, optimizer))
     finally:
-        torch.set_num_threads(before)
-
-
-def network_for(dataset: ImageDataset, chance: Random) -> RandomNetwork:
-    """Return a random network for a dataset's images."""
-    _, channels, side, _ = dataset.pixels.shape
-    return draw(chance, image_channels=channels, image_size=side, classes=dataset.classes)
+        keep(_packed(progress, model, optimizer))
+    return model, progress
 
 
 def _step(
     model: Hypernetwork, optimizer: torch.optim.Optimizer, dataset: ImageDataset, chance: Random
 ) -> float:
     """Follow the gradient; return the loss. Networks without a finite one teach nothing."""
-    networks = [network_for(dataset, chance) for _ in range(META_BATCH)]
+    _, channels, side, _ = dataset.pixels.shape
+    networks = [
+        draw(chance, image_channels=channels, image_size=side, classes=dataset.classes)
+        for _ in range(META_BATCH)
+    ]
     chosen = [chance.randrange(len(dataset.labels)) for _ in range(IMAGES)]
     images = torch.from_numpy(dataset.images(chosen))
     labels = torch.from_numpy(dataset.labels[chosen])

@@ -28,6 +28,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+MEASURE = "list it in a study and `stepcast run STUDY.yaml`"
+
+
 class BusBandwidth(Protocol):
     """A model of all-reduce bandwidth (section 4.2)."""
 
@@ -90,7 +93,7 @@ class Performance:
             known = ", ".join(sorted(self.nodes)) or "none"
             raise BadInput(
                 f"node type {node_type!r} has no compute profile of this network; profiled are "
-                f"{known}: list it in a study and `stepcast run STUDY.yaml`, or leave it out"
+                f"{known}: {MEASURE}, or leave it out"
             )
         return self.nodes[node_type]
 

@@ -13,8 +13,7 @@ from models.choice.limits import (
     Limits,
     Minimize,
     Outcome,
-    Relaxation,
-    needed_relaxations,
+    exceeded_limits,
     objective_key,
     relaxations,
 )
@@ -85,13 +84,13 @@ class OptimizerResult:
 
     Attributes:
         choice: the best configuration within limits, None if there is none.
-        relaxations: where limits alone leave no choice, each single one that, raised, makes one;
-            where none suffices alone, what the fastest and the cheapest configuration need.
+        relaxations: where limits alone leave no choice, each single one that, raised, makes one,
+            and that one; where none suffices alone, the fastest and the cheapest configuration.
         complete: whether nothing better can exist; False: the search was stopped.
     """
 
     choice: ConfigurationForecast | None
-    relaxations: tuple[Relaxation[ConfigurationForecast], ...] = ()
+    relaxations: tuple[tuple[Limit, ConfigurationForecast], ...] = ()
     complete: bool = True
 
 
@@ -179,10 +178,10 @@ class BestRow(Exploration):
 
 def find_relaxations(
     evaluator: Evaluator, job: Job, types: int
-) -> tuple[Relaxation[ConfigurationForecast], ...]:
-    """Return by how much deadline and budget have to rise, each with the other limits kept.
+) -> tuple[tuple[Limit, ConfigurationForecast], ...]:
+    """Return the least that deadline and budget have to admit, each with the other limits kept.
 
-    Where none suffices alone: to what the fastest and the cheapest configuration need.
+    Where none suffices alone: the fastest and the cheapest configuration.
     """
 
     def best(objective: Minimize, within: Limits) -> ConfigurationForecast | None:
@@ -197,13 +196,14 @@ def find_relaxations(
     if alone := relaxations(job, least):
         return tuple(alone)
     fastest, cheapest = best("time", Limits()), best("cost", Limits())
-    ends = [
-        needed
-        for limit, option in (("deadline_s", fastest), ("budget_usd", cheapest))
-        for needed in needed_relaxations(job, option)
-        if needed.constraint == limit
-    ]
-    return tuple(ends or needed_relaxations(job, fastest))
+    if fastest is None or cheapest is None:
+        return ()
+    ends: tuple[tuple[Limit, ConfigurationForecast], ...] = (
+        ("deadline_s", fastest),
+        ("budget_usd", cheapest),
+    )
+    exceeded = tuple(end for end in ends if end[0] in exceeded_limits(job, end[1].outcome))
+    return exceeded or tuple((limit, fastest) for limit in exceeded_limits(job, fastest.outcome))
 
 
 # What more money buys: the configurations than which none is both faster and cheaper.

@@ -13,7 +13,13 @@ from models.predictddl.observations import ObservedStep, observed_steps
 from models.profiled_run import PREDICTED
 from models.srift import allreduce as learned
 from models.srift.allreduce_samples import fit_alpha_beta
-from models.srift.iteration import Configuration, ConfigurationGroup, Performance, step_time_s
+from models.srift.iteration import (
+    MEASURE,
+    Configuration,
+    ConfigurationGroup,
+    Performance,
+    step_time_s,
+)
 from models.srift.parameters import (
     STREAMS,
     Parameters,
@@ -35,7 +41,6 @@ from warehouse.records import BadInput, Scenario
 
 __all__ = ["Parameters", "Settings", "Srift", "fit"]
 
-MEASURE = "list it in a study and `stepcast run STUDY.yaml`"
 _SD_OF_MEAN_ERROR = sqrt(np.pi / 2)
 """Standard deviation of a normal distribution over its mean absolute deviation."""
 

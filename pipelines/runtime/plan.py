@@ -188,7 +188,7 @@ class Planner:
         )
 
     def _infeasible(self, now: "JobState", answer: OptimizerResult, wait_s: float) -> Infeasible:
-        ways = [_way(now, self._plan(now, each.option, wait_s)) for each in answer.relaxations]
+        ways = [_way(now, self._plan(now, each, wait_s)) for _, each in answer.relaxations]
         reason = "no nodes that are left meet the deadline and the budget"
         if not answer.complete:
             reason = f"no nodes were found in {self.search.solve_s:g} s that meet the limits"

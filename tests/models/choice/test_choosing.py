@@ -69,18 +69,16 @@ def test_each_relaxation_admits_a_choice_and_no_smaller_one_does(
 ) -> None:
     if any(keeps_limits(limits, option) for option in options):
         return
-    by_limit = {
-        relaxation.constraint: relaxation for relaxation in relaxations(limits, least_of(options))
-    }
+    by_limit = dict(relaxations(limits, least_of(options)))
     for limit in LIMITS:
         others = [option for option in options if keeps_limits(limits.but(limit, None), option)]
         assert (limit in by_limit) == (limits.of(limit) is not None and bool(others))
         if limit in by_limit:
-            enough = limits.but(limit, by_limit[limit].needed)
-            short = limits.but(limit, by_limit[limit].needed - 0.5)
+            needed = by_limit[limit].outcome[LIMITS.index(limit)]
+            enough, short = limits.but(limit, needed), limits.but(limit, needed - 0.5)
             assert any(keeps_limits(enough, option) for option in options)
             assert not any(keeps_limits(short, option) for option in options)
-            assert keeps_limits(enough, by_limit[limit].option)
+            assert keeps_limits(enough, by_limit[limit])
 
 
 WHEN = datetime(2030, 1, 1, tzinfo=UTC)

@@ -52,37 +52,30 @@ def few(name: str = "few") -> ImageDataset:
     return ImageDataset.of(name, images, labels)
 
 
-def ticking() -> SimpleNamespace:
-    """Return a clock that is a second later whenever it is looked at: once an iteration."""
-    seconds = count()
-    return SimpleNamespace(monotonic=lambda: float(next(seconds)))
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a clock that is a second later whenever it is looked at: once an iteration."""
+    monkeypatch.setattr(training, "time", SimpleNamespace(monotonic=count(0.0).__next__))
 
 
-def test_losses_fall_and_training_goes_on_where_it_was_kept(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(training, "time", ticking())
+def test_losses_fall_and_training_that_is_interrupted_comes_to_the_same() -> None:
     kept: list[bytes] = []
     _, first = training.train(few(), seconds=25, keep=kept.append)
-    assert first.iterations == 25 and first.loss is not None
-    _, second = training.train(few(), seconds=40, keep=kept.append, kept=kept[-1])
-    assert second.iterations == 40
-    assert second.loss is not None and second.loss < first.loss
-
-
-def test_what_was_learned_is_kept_when_somebody_interrupts() -> None:
-    kept: list[bytes] = []
-    images = few()
+    whole, second = training.train(few(), seconds=40, keep=kept.append, kept=kept[-1])
+    assert (first.iterations, second.iterations) == (25, 40)
+    assert first.loss is not None and second.loss is not None and second.loss < first.loss
 
     def interrupts(text: str) -> None:
+        assert text.startswith("few: iteration 11, loss ") and text.endswith(", 69% done")
         raise KeyboardInterrupt
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "time", ticking())
-        with pytest.raises(KeyboardInterrupt):
-            training.train(images, seconds=30, keep=kept.append, say=interrupts)
-        _, resumed = training.train(images, seconds=13, keep=kept.append, kept=kept[-1])
-    assert resumed.iterations == 13
+    whole, _ = training.train(few(), seconds=16, keep=kept.append)
+    with pytest.raises(KeyboardInterrupt):
+        training.train(few(), seconds=16, keep=kept.append, say=interrupts)
+    resumed, progress = training.train(few(), seconds=16, keep=kept.append, kept=kept[-1])
+    assert progress.iterations == 16
+    for name, value in whole.state_dict().items():
+        assert torch.equal(value, resumed.state_dict()[name])
 
 
 def test_what_was_kept_of_another_type_or_is_none_is_refused() -> None:
@@ -92,37 +85,3 @@ def test_what_was_kept_of_another_type_or_is_none_is_refused() -> None:
         training.train(few("other"), seconds=1, keep=kept.append, kept=kept[-1])
     with pytest.raises(BadInput, match="training cannot go on from what was kept"):
         training.train(few(), seconds=1, keep=kept.append, kept=b"nothing")
-
-
-def test_equal_seeds_and_iterations_come_to_equal_weights_interrupted_or_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """On however many threads, and however long it takes."""
-    kept: list[bytes] = []
-    threads = torch.get_num_threads()
-    whole, _ = training.train(few(), seconds=1e6, iterations=16, keep=kept.append)
-
-    def interrupts(text: str) -> None:
-        assert text.startswith("few: iteration 11, loss ") and text.endswith(", 69% done")
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(training, "time", ticking())
-    torch.set_num_threads(threads + 1)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            training.train(few(), seconds=1e6, iterations=16, keep=kept.append, say=interrupts)
-        resumed, progress = training.train(
-            few(), seconds=1e6, iterations=16, keep=kept.append, kept=kept[-1]
-        )
-        assert torch.get_num_threads() == threads + 1
-    finally:
-        torch.set_num_threads(threads)
-    assert progress.iterations == 16
-    for name, value in whole.state_dict().items():
-        assert torch.equal(value, resumed.state_dict()[name])
-
-
-def test_the_clock_ends_what_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "time", ticking())
-    _, progress = training.train(few(), seconds=3, iterations=100, keep=lambda _: None)
-    assert progress.iterations == 3

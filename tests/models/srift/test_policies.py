@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.choice.limits import Job
+from models.choice.limits import LIMITS, Job
 from models.choice.offers import Offer
 from models.srift.iteration import Performance
 from models.srift.optimizer import optimize, pareto_front
@@ -49,7 +49,7 @@ def test_with_time_enough_eager_is_exhaustive(
     assert eager.complete
     assert (eager.choice is None) == (exhaustive.choice is None)
     of_eager, of_all = (
-        {relaxation.constraint: relaxation.needed for relaxation in result.relaxations}
+        {limit: option.outcome[LIMITS.index(limit)] for limit, option in result.relaxations}
         for result in (eager, exhaustive)
     )
     assert of_eager == pytest.approx(of_all)
