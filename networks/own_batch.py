@@ -1,4 +1,4 @@
-"""What a model of Hugging Face is called with, made from its config: words, images, sound.
+"""What a model of Hugging Face is called with, made from its config: words, images, sound, series.
 
 A model's `forward` says what it takes. Images and sound are what the library's own processor of
 the type makes of a black image and of silence. Where it has none, shapes follow the config. Where
@@ -12,6 +12,7 @@ import importlib
 import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from itertools import chain, islice
 from typing import Any
 
@@ -19,6 +20,8 @@ SEQUENCE_LENGTH = 128
 """Words of a sample where nobody says; fewer where the config's positions end before."""
 SOUND_S = 10
 """Of a sample's sound, unless its type's feature extractor pads or cuts to another length."""
+_WINDOW = 1920
+"""Samples that some cut sound into."""
 _PATCHES = 256
 """Of a sample that is given as patches of images."""
 _SIDES = ("image_size", "input_size", "crop_size", "img_size")
@@ -27,6 +30,9 @@ _MELS = (
     *("num_mel_bins", "n_mels", "num_mel_filters", "mel_bins", "input_feat_per_channel"),
     *("feature_projection_input_dim", "input_feat_size", "input_dim", "feature_size"),
 )
+_SHAPES = ("spatial_shapes", "target_sizes")
+_VECTORS = ("hidden_states", "_embeds")
+"""How names end of what takes a vector in the place of each word."""
 _FRAMES = ("num_frames", "frames_per_clip")
 _PLACED = ("image", "audio", "video")
 """What a model puts in the place of words that the config names."""
@@ -91,7 +97,8 @@ class _Maker:
         ]
         seen = ("pixel_values", "input_features", "input_values")
         self.sees = [name for name in taken if name.startswith(seen) and "mask" not in name]
-        self.has_choice = bool(self.sees or self.required)
+        self.codebooks = getattr(self.config, "num_codebooks", None)
+        self.has_choice = bool(self.sees or self.required or self.codebooks)
 
     def words_alone(self) -> Batch:
         """Return words, for the decoder too where there is one."""
@@ -100,6 +107,11 @@ class _Maker:
         ids = torch.ones(self.batch_size, self.words, dtype=torch.long)
         ids %= int(getattr(text_config(self.config), "vocab_size", 2))
         both = {"decoder_input_ids": ids} if self.config.is_encoder_decoder else {}
+        decoder = getattr(self.config, "decoder_config", getattr(self.config, "decoder", None))
+        if both and (books := getattr(decoder, "num_codebooks", 0)):  # one below the other
+            both = {"decoder_input_ids": ids.repeat(books, 1)}
+        if both and (channels := getattr(decoder, "num_channels", 0)):  # of sound, side by side
+            both = {"decoder_input_ids": ids[..., None].expand(-1, -1, channels).contiguous()}
         return {"input_ids": ids, **both, **self._others({"input_ids": ids, **both})}
 
     def batches(self) -> Iterator[Batch]:
@@ -121,6 +133,9 @@ class _Maker:
             yield ids
             kinds = [name for name in ("mm_token_type_ids", "token_type_ids") if name in self.taken]
             yield ids | dict.fromkeys(kinds, torch.zeros_like(ids["input_ids"]))
+            for several in (self.codebooks, self.codebooks + 1) if self.codebooks else ():
+                each = ids["input_ids"][..., None].expand(-1, -1, several)
+                yield ids | {"input_ids": each.contiguous()}
 
     def _processed(self) -> Iterator[Batch]:
         """Yield what the library's processors of the type make of a black image or silence."""
@@ -139,32 +154,102 @@ class _Maker:
                     break
 
     def _of_config(self) -> Iterator[Batch]:
-        """Yield what shapes of the config give: images, patches of them, videos, sound."""
+        """Yield what shapes of the config give."""
         import torch
 
         n, find = self.batch_size, self._find
         if "pixel_values" in self.taken:
-            channels = find(_CHANNELS, 3)
-            for sides in dict.fromkeys((_side(find(_SIDES, 224)), (224, 224), (512, 512))):
-                yield {"pixel_values": torch.zeros(n, channels, *sides)}
-                yield {"pixel_values": torch.zeros(n, find(_FRAMES, 1), channels, *sides)}
-            side, patch = int(_PATCHES**0.5), _side(find(("patch_size",), 14))[0]
-            grids = {
-                name: torch.tensor([[1, side, side]] * n)
-                for name in ("grid_thw", "image_grid_thw")
-                if name in self.taken
-            }
-            if grids:
-                numbers = patch * patch * channels * find(("temporal_patch_size",), 1)
-                yield {"pixel_values": torch.zeros(n * _PATCHES, numbers), **grids}
+            yield from self._images()
+        elif "hidden_states" in self.required:
+            yield from self._patches("hidden_states")
+        if "pixel_values_videos" in (self.main, *self.required):
+            for shape in self._image_shapes():
+                yield {"pixel_values_videos": torch.zeros(n, find(_FRAMES, 8), *shape)}
         if "input_features" in self.taken:
             mels, frames = find(_MELS, 80), find(("max_source_positions",), 500)
-            for shape in ((mels, 2 * frames), (1000, mels), (1, 1001, mels)):
+            for shape in ((mels, 2 * frames), (1000, mels), (1, 1001, mels), (1000, 2 * mels)):
                 yield {"input_features": torch.zeros(n, *shape)}
         if "input_values" in self.taken:
             samples = SOUND_S * find(("sampling_rate", "sample_rate"), 16000)
-            for sound in ((samples,), (1, samples), (1024, find(_MELS, 80))):
-                yield {"input_values": torch.zeros(n, *sound)}
+            whole = samples // _WINDOW * _WINDOW
+            for shape in ((samples,), (1, samples), (whole,), (1024, find(_MELS, 80))):
+                yield {"input_values": torch.zeros(n, *shape)}
+        if vectors := [name for name in self.required if name.endswith(_VECTORS)]:
+            yield {}
+            # Of sound, each of their numbers is a channel over time.
+            yield {name: self._vectors(name).transpose(1, 2) for name in vectors}
+        if "past_values" in self.taken:
+            yield from self._series()
+        if "flattened_patches" in self.taken:
+            side = find(("patch_size",), 16)
+            patches = torch.zeros(n, _PATCHES, 2 + side * side * find(_CHANNELS, 3))
+            yield {"flattened_patches": patches}
+
+    def _images(self) -> Iterator[Batch]:
+        """Yield images as they are, several of a sample, and as patches side by side."""
+        import torch
+
+        n = self.batch_size
+        for shape in self._image_shapes():
+            yield {"pixel_values": torch.zeros(n, *shape)}
+            yield {"pixel_values": torch.zeros(n, self._find(_FRAMES, 1), *shape)}
+        yield from self._patches("pixel_values")
+
+    def _patches(self, name: str) -> Iterator[Batch]:
+        """Yield patches of images, with how many there are in each direction."""
+        import torch
+
+        n, side = self.batch_size, int(_PATCHES**0.5)
+        patch = _side(self._find(("patch_size",), 14))[0]
+        numbers = patch * patch * self._find(_CHANNELS, 3)
+        for sizes, grid in (
+            (("grid_thw", "image_grid_thw"), [1, side, side]),
+            (_SHAPES, [side] * 2),
+        ):
+            said = {each: torch.tensor([grid] * n) for each in sizes if each in self.taken}
+            if not said:
+                continue
+            for times in dict.fromkeys((self._find(("temporal_patch_size",), 1), 1)):
+                yield {name: torch.zeros(n * _PATCHES, numbers * times), **said}
+            for rows in (n, 1) if sizes is _SHAPES else ():
+                shape = (rows, self._find(_CHANNELS, 3), patch, patch * _PATCHES * n // rows)
+                yield {name: torch.zeros(*shape), **said}
+            mask = {"pixel_attention_mask": torch.ones(n, _PATCHES, dtype=torch.long)}
+            mask = mask if "pixel_attention_mask" in self.taken else {}
+            yield {name: torch.zeros(n, _PATCHES, numbers), **said, **mask}
+
+    def _image_shapes(self) -> Iterator[tuple[int, ...]]:
+        """Yield channels and sides, as today's config says first."""
+        channels = self._find(_CHANNELS, 3)
+        sides = (_side(self._find(_SIDES, 224)), (224, 224), (512, 512), (640, 640))
+        for side in dict.fromkeys(sides):
+            yield channels, *side
+
+    def _series(self) -> Iterator[Batch]:
+        import torch
+
+        n, find = self.batch_size, self._find
+        lags = getattr(self.config, "lags_sequence", None) or [0]
+        past = find(("context_length",), 64)
+        future = find(("prediction_length",), 1) or 1
+        channels, times = find(("input_size",), 1), find(("num_time_features",), 1)
+        if any(name.startswith("past_time") for name in self.taken):
+            past += max(lags)
+            sizes = () if channels == 1 else (channels,)
+            values = {
+                "past_values": torch.zeros(n, past, *sizes),
+                "past_observed_mask": torch.ones(n, past, *sizes),
+                "past_time_features": torch.zeros(n, past, times),
+                "future_values": torch.zeros(n, future, *sizes),
+                "future_time_features": torch.zeros(n, future, times),
+            }
+            if static := find(("num_static_categorical_features",), 0):
+                values["static_categorical_features"] = torch.zeros(n, static, dtype=torch.long)
+            yield {name: value for name, value in values.items() if name in self.taken}
+        else:
+            channels = find(("num_input_channels",), channels)
+            for shape in ((past, channels), (past,)):
+                yield {"past_values": torch.zeros(n, *shape)}
 
     def _words_with(self, given: Batch) -> Batch:
         """Return words; before them those in whose places a model puts what it sees or hears."""
@@ -182,7 +267,7 @@ class _Maker:
             if token is None and any(hasattr(self.config, name) for name in names):
                 # A config that names no word for images has room for one at its end.
                 token = int(getattr(text_config(self.config), "vocab_size", 2)) - 1
-                for name in names:
+                for name in filter(partial(hasattr, self.config), names):
                     setattr(self.config, name, token)
             if token is not None:
                 first.append(torch.full((self.batch_size, rows), token))
@@ -235,7 +320,16 @@ class _Maker:
                 found[name] = torch.zeros(n, words, 4, dtype=torch.long)
             elif name.endswith("_ids"):
                 found[name] = torch.zeros(n, words, dtype=torch.long)
+            elif name.endswith(_VECTORS):
+                found[name] = self._vectors(name)
         return found
+
+    def _vectors(self, name: str) -> Any:
+        """Return those of words; a draft reads those of several layers of another, side by side."""
+        import torch
+
+        layers = len(self._find(("target_layer_ids",), [0])) if name.startswith("context") else 1
+        return torch.zeros(self.batch_size, self.words, layers * self._find(("hidden_size",), 1))
 
     def _find(self, names: tuple[str, ...], default: Any) -> Any:
         """Return the first of some values that the config has, or one of its parts."""

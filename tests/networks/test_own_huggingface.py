@@ -127,6 +127,11 @@ TURNS = SPEAKS | {"rope_parameters": TURNS_BY}
             {"input_features": (2, 16, 3000), "decoder_input_ids": (2, SEQUENCE_LENGTH)},
         ),
         (
+            {"model_type": "patchtst", "d_model": 8, "num_attention_heads": 1, "ffn_dim": 8}
+            | {"num_input_channels": 3, "context_length": 32, "num_hidden_layers": 1},
+            {"past_values": (2, 32, 3)},
+        ),
+        (
             {"model_type": "videomae", **SIZES, "image_size": 32, "patch_size": 16}
             | {"num_frames": 4, "tubelet_size": 2},
             {"pixel_values": (2, 4, 3, 32, 32)},
@@ -145,7 +150,7 @@ TURNS = SPEAKS | {"rope_parameters": TURNS_BY}
     ],
     ids=lambda value: value.get("model_type", "") if isinstance(value, dict) else "",
 )
-def test_sound_videos_and_images_with_words_are_made_from_the_config(
+def test_sound_series_videos_and_images_with_words_are_made_from_the_config(
     config: dict[str, Any], shapes: dict[str, tuple[int, ...]], write: Write, tmp_path: Path
 ) -> None:
     target = write(config)
@@ -481,3 +486,31 @@ def test_adapters_are_trained_where_passes_are_measured(
     step.run(network, network.draw(3), torch.zeros(3, dtype=torch.int64))
     moved = {name for name, tensor in network.named_parameters() if (tensor != before[name]).any()}
     assert moved and all("lora_" in name for name in moved)
+
+
+@pytest.mark.parametrize(
+    ("config", "shapes"),
+    [
+        (
+            {
+                "model_type": "vibevoice_acoustic_tokenizer_decoder",
+                "hidden_size": 12,
+                "num_filters": 2,
+            },
+            {"hidden_states": (2, 12, 7)},
+        ),
+        (
+            {
+                **{"model_type": "muse_glimmer_assistant", "hidden_size": 64, "head_dim": 16},
+                **{"num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2},
+                **{"target_layer_ids": [1, 2, 5], "intermediate_size": 32},
+            },
+            {"noise_embeds": (2, 7, 64), "context_hidden_states": (2, 7, 3 * 64)},
+        ),
+    ],
+)
+def test_what_takes_vectors_for_words_gets_as_wide_ones_as_its_config_says(
+    config: dict[str, Any], shapes: dict[str, tuple[int, ...]], write: Write, tmp_path: Path
+) -> None:
+    _, batch = from_config(as_trained(write(config), sequence_length=7), 2, str(tmp_path))
+    assert {name: tuple(each.shape) for name, each in batch.items()} == shapes
