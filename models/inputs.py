@@ -81,7 +81,7 @@ def out_of_scope_for_allreduce(scenario: Scenario) -> Refusal | None:
     return Refusal(reason, foreign=True)
 
 
-def pass_inputs(scenario: Scenario) -> tuple[Requirement, ...]:
+def pass_inputs(scenario: Scenario, probe: str = "torch_compute") -> tuple[Requirement, ...]:
     """Return asks for the passes of the network on one node of each type, without any link."""
     changes = {
         "strategy": scenario.strategy.model_copy(update={"workers": 1}),
@@ -89,7 +89,7 @@ def pass_inputs(scenario: Scenario) -> tuple[Requirement, ...]:
     }
     return tuple(
         Requirement(
-            "torch_compute",
+            probe,
             "own",
             scenario.model_copy(update={**changes, "nodes": (group.one,)}),
             any_batch=True,

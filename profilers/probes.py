@@ -13,6 +13,7 @@ from profilers.tf_sync import probe as tf_sync
 from profilers.tf_throughput import probe as tf_throughput
 from profilers.tf_trace import probe as tf_trace
 from profilers.torch_compute import probe as torch_compute
+from profilers.torch_memory import probe as torch_memory
 from profilers.torch_operations import probe as torch_operations
 from profilers.torch_throughput import probe as torch_throughput
 from profilers.watch import probe as watch
@@ -29,6 +30,7 @@ PROBES: Mapping[str, Probe] = {
         tf_trace,
         tf_operations,
         torch_operations,
+        torch_memory,
         torch_compute,
         slowdown,
         tf_throughput,

@@ -181,7 +181,7 @@ def fit(tables: Tables, settings: Settings | None = None) -> Srift:
     Args:
         tables: run, whose `config` has the speed of links; scenario; compute, layer and layer_time
             of the same runs; allreduce and cluster_node; link, for b_cap; sample, for
-            `backward_slowdown`, `allreduce_slowdown` and `straggling_share`,
+            `largest_batch_size`, `backward_slowdown`, `allreduce_slowdown` and `straggling_share`,
             and `step_time_s` of runs that trained, where measured.
         settings: how to fit and predict.
 

@@ -18,13 +18,17 @@ from warehouse.records import BadInput, NodeGroup, Record, Scenario
 
 
 class NetworkTables(NamedTuple):
-    """What was probed of one network on one node type, as raw tables, and its number of devices."""
+    """What was probed of one network on one node type, as raw tables, and its number of devices.
+
+    `max_batch` is the largest batch that was found to fit, None: not searched.
+    """
 
     compute: pl.DataFrame
     layers: pl.DataFrame
     layer_times: pl.DataFrame
     links: pl.DataFrame
     devices: int = 1
+    max_batch: int | None = None
 
 
 class NetworkProfile(Record):
@@ -53,8 +57,8 @@ class FittedNetwork(NetworkProfile):
 def profile(tables: Mapping[str, NetworkTables]) -> NetworkProfile:
     """Return the profile of one network on each node type.
 
-    The largest batch that was profiled is taken for the largest that fits. Layers count as often
-    executed as they are in the mean over node types.
+    Where it was not searched, the largest batch that was profiled is taken for the largest that
+    fits. Layers count as often executed as they are in the mean over node types.
 
     Raises:
         BadInput: other layers on one of them, or as the fits of tables.
@@ -76,7 +80,8 @@ def profile(tables: Mapping[str, NetworkTables]) -> NetworkProfile:
         ready, last = gradients[name].ready, max(gradients[name].ready)
         nodes[name] = NodeProfile(
             devices=probed.devices,
-            max_batch=int(probed.compute["batch_size"].to_numpy().max(initial=1)),
+            max_batch=probed.max_batch
+            or int(probed.compute["batch_size"].to_numpy().max(initial=1)),
             latency=latency.fit(_without_tail(probed)),
             ready=tuple(at / last if last > 0 else at for at in ready),
             link_Bps=link_Bps(probed.links),
@@ -176,6 +181,7 @@ class ProfileTables:
         for run_id, scenario in self._scenarios(self.tables["compute"]).items():
             key = (NetworkKey.of(scenario), scenario.nodes[0].node_type)
             run_ids.setdefault(key, []).append(run_id)
+        largest = self._largest_batches()
         networks: dict[NetworkKey, dict[str, NetworkTables]] = {}
         for (network, node_type), ids in sorted(run_ids.items(), key=lambda item: str(item[0])):
             of_runs = pl.col("run_id").is_in(ids)
@@ -186,6 +192,7 @@ class ProfileTables:
                 layer_times=self.tables["layer_time"].filter(of_runs),
                 links=self.tables["link"].clear(),
                 devices=max(int(str(devices or 1)), 1),
+                max_batch=largest.get((network, node_type)),
             )
         return networks
 
@@ -201,6 +208,17 @@ class ProfileTables:
         for run_id, value in rows.select("run_id", "value").iter_rows():
             values.setdefault(NetworkKey.of(scenarios[run_id]), []).append(max(value, 0.0))
         return {network: sum(each) / len(each) for network, each in values.items()}
+
+    def _largest_batches(self) -> dict[tuple[NetworkKey, str], int]:
+        rows = self.tables["sample"].filter(metric="largest_batch_size").drop_nulls("value")
+        scenarios = self._scenarios(rows)
+        largest: dict[tuple[NetworkKey, str], int] = {}
+        for run_id, value in rows.select("run_id", "value").iter_rows():
+            scenario = scenarios[run_id]
+            key = (NetworkKey.of(scenario), scenario.nodes[0].node_type)
+            # What fitted in every search fits.
+            largest[key] = min(int(value), largest.get(key, int(value)))
+        return largest
 
     def _scenarios(self, rows: pl.DataFrame) -> dict[str, Scenario]:
         """Return the scenario of each run that rows are of."""

@@ -18,9 +18,11 @@ from warehouse.requirements import PlannedSubject, Refusal, Requirement
 def _requires(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
     if refused := out_of_scope_for_allreduce(scenario):
         return refused
+    memory = (replace(input_, optional=True) for input_ in pass_inputs(scenario, "torch_memory"))
     return (
         Requirement("links", "cluster", scenario),
         Requirement("allreduce", "cluster", scenario),
+        *memory,
         *pass_inputs(scenario),
         Requirement("slowdown", "cluster", scenario, optional=True),
         Requirement("torch_throughput", "train", scenario, optional=True),
@@ -79,12 +81,13 @@ def _check(scenario: Scenario, planned: Sequence[PlannedSubject], mtu_bytes: int
     for need in allreduces[:1]:
         grid = need.settings["sizes_bytes"], worlds, need.settings["concurrent"]
         _tell("allreduce", partial(allreduce.check_grid, *grid, mtu_bytes, len(clusters)))
+    searched = [need.settings["most"] for need in planned if need.subject.probe == "torch_memory"]
     for need in (need for need in planned if need.subject.probe == "torch_compute"):
         sizes = need.settings["batch_sizes"]
         _tell("torch_compute.batch_sizes", partial(latency.check_batch_sizes, sizes))
         for group in scenario.worker_groups:
             batch_size = group.batch_size or scenario.workload.batch_size
-            iteration.check_fits(group.node_type, batch_size, 1, max(sizes))
+            iteration.check_fits(group.node_type, batch_size, 1, max(*searched, *sizes))
 
 
 def _tell(probe: str, check: Callable[[], None]) -> None:

@@ -33,10 +33,15 @@ _CAPABILITIES = {"SSE41": "default", "AVX2": "avx2"}
 _MKL = {"SSE41": "SSE4_2", "AVX2": "AVX2"}
 
 
+class ProgramKilled(ProbeFailed):
+    """A program was killed, most likely because its node has no more memory."""
+
+
 class Programs:
     """The programs of one job by name, `label` in messages; a context manager that ends them.
 
     Raises:
+        ProgramKilled: a program was killed.
         ProbeFailed: a program died, or did not answer; `detail` is what it wrote to stderr.
     """
 
@@ -181,9 +186,10 @@ class Programs:
         code, stderr = self.exit_code(name), self.said(name)
         if (line := self._strange.get(name)) is not None:
             return ProbeFailed(f"{name} of {self.label} told no message: {line!r}", stderr)
-        why = f"exit {code}: {stderr.splitlines()[-1]}" if stderr else f"exit {code}"
         if code == -9:
             why = "killed, most likely out of memory"
+            return ProgramKilled(f"{name} of {self.label} ended early ({why})", stderr)
+        why = f"exit {code}: {stderr.splitlines()[-1]}" if stderr else f"exit {code}"
         return ProbeFailed(f"{name} of {self.label} ended early ({why})", stderr)
 
     def _kill(self) -> None:
@@ -209,8 +215,8 @@ class NodeProgram(Programs):
         node: that runs it.
         label: in messages.
         module: the program.
-        confined: whether it is held to its node's share and memory once it is ready, or only by
-            `confine`.
+        confined: when it is held to its node's share and memory: from its start, once it is ready,
+            or "later", by `confine`.
         config: its own part of its config.
     """
 
@@ -220,8 +226,7 @@ class NodeProgram(Programs):
         node: Node,
         label: str,
         module: str,
-        *,
-        confined: bool = True,
+        confined: str = "ready",
         **config: object,
     ) -> None:
         super().__init__(cluster, label)
@@ -230,8 +235,10 @@ class NodeProgram(Programs):
     def _start_all(self) -> None:
         name = self.node.name
         self.start(name, self.node, self._module, **self._config)
+        if self._confined == "start":
+            self.confine(name)
         self.ready = self.expect([name], "ready", START_TIMEOUT_S)[name]
-        if self._confined:
+        if self._confined == "ready":
             self.confine(name)
 
     def answer(self, event: str, timeout_s: float, **command: object) -> Message:

@@ -22,15 +22,17 @@ class ComputeJob(NodeProgram):
     """The network of a scenario on worker 0; a context manager.
 
     It is the only replica of DDP there, with its buckets, as it trains with others; of strategy
-    single it is no replica.
+    single it is no replica. `searching` for the largest batch, the program is held to its node's
+    share and memory before it loads anything, because what PyTorch takes counts too.
     """
 
-    def __init__(self, cluster: Cluster, scenario: Scenario) -> None:
+    def __init__(self, cluster: Cluster, scenario: Scenario, *, searching: bool = False) -> None:
         super().__init__(
             cluster,
             cluster.of_role("worker")[0],
             scenario.label,
             "profilers.nodes.torch_network",
+            "start" if searching else "ready",
             network=TrainedNetwork.of(scenario).model_dump(mode="json"),
         )
 
@@ -39,11 +41,11 @@ class ComputeJob(NodeProgram):
         reply = self.answer("layers", START_TIMEOUT_S, do="layers")
         return [Layer(**fields) for fields in reply["layers"]]
 
-    def train(self, batch_size: int, steps: int, *, watched: bool = False) -> list[Step]:
-        """Train steps; `watched` as in `Trainer.step`."""
+    def train(self, batch_size: int, steps: int, *, watched: bool = False) -> list[Step] | None:
+        """Train steps; None where an allocation was refused. `watched` as in `Trainer.step`."""
         command = {"batch_size": batch_size, "steps": steps, "watched": watched, "resting": True}
         reply = self.answer("trained", STEP_TIMEOUT_S * steps, do="train", **command)
-        return [Step(**fields) for fields in reply["steps"]]
+        return None if reply["steps"] is None else [Step(**fields) for fields in reply["steps"]]
 
 
 class Ranks(Programs):

@@ -22,6 +22,8 @@ _CLASSES = 10
 _EXCHANGE_S = 0.02, 0.04
 """Shortest and longest rest where data-parallel training would exchange gradients. A node below one
 core gets its quota in pieces of some 10 ms: after such a wait it has a new one."""
+_NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
+"""What PyTorch says, in a RuntimeError, where an allocation is refused."""
 
 
 class TrainedNetwork(Record):
@@ -30,7 +32,7 @@ class TrainedNetwork(Record):
     Attributes:
         workload: its network, sizes and recipe.
         wrapper: all_reduce: a replica of DistributedDataParallel, whose buckets are a copy of all
-            gradients: making it takes time. sharded: its
+            gradients: making it takes time, and holding it decides which batch fits. sharded: its
             parameters are divided among all ranks. single: neither.
         source: of a user's own model, the function that builds it and the folder that has it, which
             nodes see, too; of Hugging Face's its config.
@@ -111,9 +113,21 @@ class Device:
 
         `resting`: each waits as long as an exchange of gradients might take, by chance.
         """
-        pauses_s = [random.uniform(*_EXCHANGE_S) if resting else 0.0 for _ in range(steps)]
-        done = [self.trainer.step(batch_size, watched=watched, pause_s=s) for s in pauses_s]
-        self._say("trained", steps=[asdict(step) for step in done])
+        try:
+            done = [
+                self.trainer.step(
+                    batch_size,
+                    watched=watched,
+                    pause_s=random.uniform(*_EXCHANGE_S) if resting else 0.0,
+                )
+                for _ in range(steps)
+            ]
+        except (RuntimeError, MemoryError) as error:
+            if not any(words in str(error) for words in _NO_MEMORY):
+                raise
+            self._say("trained", steps=None)
+        else:
+            self._say("trained", steps=[asdict(step) for step in done])
 
 
 def _replica(network: "nn.Module") -> "nn.Module":

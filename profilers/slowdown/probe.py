@@ -35,7 +35,7 @@ from profilers.steady.host import Patience
 from profilers.tables import sample_table
 from warehouse import limits
 from warehouse.fields import Batch
-from warehouse.records import BadInput, Record, Scenario
+from warehouse.records import BadInput, ProbeFailed, Record, Scenario
 
 BUCKET_BYTES = 25 * 2**20
 """What PyTorch's DistributedDataParallel sends at a time unless told otherwise."""
@@ -157,6 +157,8 @@ def _ask(ranks: Ranks, answer: str, each: int, **command: object) -> list[Messag
 
 
 def _steps(reply: Message) -> list[Step]:
+    if reply["steps"] is None:
+        raise ProbeFailed("the batch does not fit the nodes' memory; use a smaller one")
     return [Step(**fields) for fields in reply["steps"]]
 
 

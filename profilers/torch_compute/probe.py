@@ -32,7 +32,7 @@ from profilers.tables import sample_table
 from profilers.windows import half_width
 from warehouse import limits
 from warehouse.fields import Batch, Repeats, Seconds
-from warehouse.records import BadInput, Purpose, Record, Scenario
+from warehouse.records import BadInput, ProbeFailed, Purpose, Record, Scenario
 
 WARM_UPS = 3
 """First steps of each batch size, in which oneDNN prepares its kernels."""
@@ -51,7 +51,7 @@ def _measure(session: Session, need: PlannedRun) -> Measured:
     branches need many, which tell how often each layer is executed.
 
     Raises:
-        ProbeFailed: the job failed.
+        ProbeFailed: the job failed, or a batch did not fit.
     """
     settings, dnn = Settings(**need.settings), need.scenario.workload.dnn
     patience = Patience(session.cluster.cpu_times)
@@ -59,7 +59,7 @@ def _measure(session: Session, need: PlannedRun) -> Measured:
     times: Times = {size: [] for size in sizes}
     with ComputeJob(session.cluster, need.scenario) as job:
         session.say(f"profile {dnn}: warm up")
-        steps = {size: _in_a_row(job.train(size, WARM_UPS)[-1].seconds) for size in sizes}
+        steps = {size: _in_a_row(_train(job, size, WARM_UPS)[-1].seconds) for size in sizes}
         least = -(-settings.trials // PIECE_STEPS)
         for turn in turns(times, least, settings.interval, settings.most_s):
             session.say(f"profile {dnn}: {turn}")
@@ -68,7 +68,7 @@ def _measure(session: Session, need: PlannedRun) -> Measured:
                 times[size].append(patience.measure_undisturbed(piece).value)
         session.say(f"profile {dnn}: gradients")
         watched = {
-            size: job.train(size, settings.watched_trials, watched=True) for size in sorted(sizes)
+            size: _train(job, size, settings.watched_trials, watched=True) for size in sorted(sizes)
         }
         layers = job.layers()
     timed = {
@@ -172,7 +172,17 @@ def _in_a_row(step_s: float) -> int:
 
 
 def _piece(job: ComputeJob, batch_size: int, steps: int) -> list[Step]:
-    return job.train(batch_size, 1 + steps)[1:]
+    return _train(job, batch_size, 1 + steps)[1:]
+
+
+def _train(job: ComputeJob, batch_size: int, steps: int, *, watched: bool = False) -> list[Step]:
+    done = job.train(batch_size, steps, watched=watched)
+    if done is None:
+        raise ProbeFailed(
+            f"a batch of {batch_size} does not fit the node's memory; search the largest one first "
+            "(probe torch_memory)"
+        )
+    return done
 
 
 class Settings(Record):

@@ -50,7 +50,7 @@ def _measure(session: Session, need: PlannedRun) -> Measured:
         node,
         scenario.label,
         "profilers.torch_operations.program",
-        confined=False,
+        "later",
         network=TrainedNetwork.of(scenario, wrapped=False).model_dump(mode="json"),
     ) as job:
 

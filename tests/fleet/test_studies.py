@@ -23,6 +23,7 @@ TRAININGS = {
     "tf_trace": {SERVED},
     "tf_operations": {REDUCED},
     "torch_operations": {PYTORCH},
+    "torch_memory": {PYTORCH},
     "torch_compute": {PYTORCH},
     "slowdown": {PYTORCH},
     "tf_throughput": {SERVED},

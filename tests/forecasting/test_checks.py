@@ -30,6 +30,9 @@ def test_what_can_be_measured_and_forecast_passes(text: str, tmp_path: Path) -> 
     check(tmp_path, text)
 
 
+MEMORY = "  torch_memory: {most: 64}\n  torch_throughput"
+
+
 @pytest.mark.parametrize(
     ("text", "right", "wrong", "expected"),
     [
@@ -37,6 +40,7 @@ def test_what_can_be_measured_and_forecast_passes(text: str, tmp_path: Path) -> 
         (THREE_TYPES, "world_sizes: [2, 3]", "world_sizes: [2]", "allreduce: .*found 2 .*add 3"),
         (DEEP, "[1, 8]", "[8]", r"torch_compute\.batch_sizes: expected at least two batch sizes"),
         (DEEP, "[1, 8]", "[1, 4]", r"test\[1\]: .* a batch of 8 .* which hold 4; use a smaller"),
+        (DEEP, "  torch_throughput", MEMORY, "torch_memory: .*: expected a memory limit"),
         (SYNCHRONOUS, "workers: [1, 2]", "workers: [1]", r"test\[0\]: ceer .* steps of 2 device"),
         (SYNCHRONOUS, TRAIN, "", r"test\[0\]: no system .* no train scenario of tf_operations"),
     ],

@@ -46,6 +46,7 @@ REDUCING = """
 name: reducing
 probes:
   slowdown: {networks: [resnet18, alexnet]}
+  torch_memory: {most: 64}
   torch_compute: {held_out: [3, 5]}
   torch_operations: {test: true}
 train:

@@ -1,20 +1,26 @@
-"""The compute probe: its rows, its turns, and real steps on an emulated node."""
+"""The compute and memory probes: their rows, the search, and real steps on an emulated node."""
 
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from models.srift import latency
 from profilers.clusters.node_types import node_group
 from profilers.nodes.torch_training import Layer, Step
 from profilers.probe import RequestedScenarios
+from profilers.steady import host
 from profilers.torch_compute import probe as torch_compute
 from profilers.torch_compute.probe import MOST_STEPS, PIECE_STEPS
-from tests.profilers.training import measured, scenario, single
+from profilers.torch_memory import probe as torch_memory
+from tests.profilers.training import measured, samples, scenario, single
+from warehouse.records import BadInput
 
 LAYERS = ["Conv2d", "Conv2d", "Conv2d", "Linear", "Linear"]
+MIB = 2**20
 
 
 def test_rows_keep_what_was_not_executed() -> None:
@@ -32,6 +38,29 @@ def test_rows_keep_what_was_not_executed() -> None:
     assert fitted.layer_bytes == (4, 8)
     assert fitted.ready == (0.875, 0.5)
     assert fitted.probability == (1.0, 0.5)
+
+
+@given(most=st.integers(1, 5000), limit=st.integers(0, 6000))
+def test_the_search_finds_the_largest_in_few_attempts(most: int, limit: int) -> None:
+    tried: list[int] = []
+
+    def fits(batch_size: int) -> bool:
+        tried.append(batch_size)
+        return batch_size <= limit
+
+    assert torch_memory.largest_that_fits(fits, most) == min(most, limit)
+    assert len(tried) == len(set(tried)) <= 2 * most.bit_length() + 1
+    assert max(tried) <= most
+
+
+def test_the_memory_of_this_host_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "gpus", lambda: 0)
+    limited = node_group("worker", "emu.avx2.1c", 1).model_copy(update={"memory_bytes": MIB})
+    asked = RequestedScenarios(own=(scenario(limited),))
+    needs = list(torch_memory.PROBE.needs(asked, torch_memory.Settings()))
+    torch_memory.PROBE.check(asked, needs, "emulated")
+    with pytest.raises(BadInput, match="use emulated nodes of a type with memory_bytes"):
+        torch_memory.PROBE.check(asked, needs, "loopback")
 
 
 def test_neighbouring_batch_sizes_are_timed_far_apart() -> None:
@@ -84,6 +113,18 @@ def test_passes_and_gradients_of_a_real_network(alone: None, tmp_path: Path) -> 
     assert fitted.probability == (1.0,) * len(LAYERS)
     assert list(fitted.ready) == sorted(fitted.ready, reverse=True)
     assert latency.fit(landed["compute"]).forward(3) > 0
+
+
+@pytest.mark.cluster
+def test_the_memory_of_a_node_limits_the_batch(alone: None, tmp_path: Path) -> None:
+    kind = node_group("worker", "emu.avx2.1c", 1)
+    small = kind.model_copy(update={"memory_bytes": 448 * MIB})
+    # Few parameters and large maps: it is the batch that needs memory.
+    of = RequestedScenarios(own=(scenario(small, image_size=224, dnn="squeezenet"),))
+    (result,) = measured("torch_memory", tmp_path, of)
+    # The output of the first convolution is kept for the backward pass.
+    kept_bytes = 64 * 111 * 111 * 4
+    assert 1 <= samples(result)["largest_batch_size"] < 448 * MIB / kept_bytes < 256
 
 
 def test_passes_of_one_device_alone_by_its_recipe(

@@ -20,7 +20,8 @@ ASYNCHRONOUS = CAPTURING.replace(
 PASSES = DDP.replace(
     "[1, 8], trials: 5, watched_trials: 2}",
     "[1, 8], held_out: [4], interval: 0.04, most_s: 100, trials: 5, watched_trials: 2}\n"
-    "  slowdown: {trials: 6}",
+    "  slowdown: {trials: 6}\n"
+    "  torch_memory: {most: 9}",
 )
 TORCH = SYNCHRONOUS.replace("strategy:", "framework: pytorch, strategy:")
 TORCH = TORCH.replace("tf_sync: {windows: 2, window_s: 1}", "torch_throughput: {iterations: 20}")
@@ -32,6 +33,7 @@ ESSENTIAL = {
     ("allreduce", "sizes_bytes"),
     ("allreduce", "concurrent"),
     ("tf_trace", "capture"),
+    ("torch_memory", "most"),
     ("torch_compute", "batch_sizes"),
 }
 """Probes, and the settings that say what they measure."""

@@ -56,7 +56,7 @@ def tables(*trained: tuple[Scenario, float]) -> Run:
 
 
 def profiles() -> list[Run]:
-    """Return a run of torch_compute of each network and node type."""
+    """Return a run of torch_compute, with the largest batch, of each network and node type."""
     runs = []
     for (dnn, layers), (node_type, each_s) in product(LAYERS.items(), SECONDS.items()):
         most = LARGEST[node_type]
@@ -77,6 +77,7 @@ def profiles() -> list[Run]:
                     [(8, 0, 0, 1.0), (8, 0, 1, 0.5)],
                 ),
                 cluster_node=_nodes(node_type),
+                sample=_samples(largest_batch_size=most),
             )
         )
     return runs

@@ -12,7 +12,7 @@ from statistics import median
 import pytest
 
 from profilers.clusters import open_cluster, reap
-from profilers.nodes.programs import Programs
+from profilers.nodes.programs import ProgramKilled, Programs
 from profilers.nodes.tf_stepper import FreeStepper
 from warehouse import limits
 from warehouse.records import NodeGroup, ProbeFailed
@@ -40,7 +40,7 @@ def test_a_failure_is_told_with_its_last_words(programs: Programs) -> None:
 
 
 def test_being_killed_is_told_apart(programs: Programs) -> None:
-    with pytest.raises(ProbeFailed, match="killed, most likely out of memory"):
+    with pytest.raises(ProgramKilled, match="killed, most likely out of memory"):
         programs.ask(["a"], "echoed", 30, do="die")
 
 
