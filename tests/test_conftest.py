@@ -1,6 +1,9 @@
-"""What costs money asks for consent; each kind of fault has a test on every push."""
+"""The rule that only tests with special needs may skip holds."""
 
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,66 @@ from tests.conftest import OBSTACLES
 
 CHECKOUT = Path(__file__).parents[1]
 CONTRIBUTING = CHECKOUT / "CONTRIBUTING.md"
+_PLUGINS = re.compile(r"^pytest_plugins = \(.*?^\)$", re.MULTILINE | re.DOTALL)
+TESTS = """
+import pytest
+
+def test_skips():
+    pytest.skip("no")
+
+@pytest.mark.skip
+def test_marked_skip():
+    pass
+
+def test_home(home):
+    assert home.is_dir() and not list(home.iterdir())
+
+@pytest.mark.aws
+def test_cloud():
+    pass
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with `TESTS`, this project's settings and its conftest."""
+    monkeypatch.delenv("STEPCAST_AWS_FLEET", raising=False)
+    monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_it.py").write_text(TESTS)
+    # Without the fixtures of studies on paper, whose modules are not there.
+    conftest = (CHECKOUT / "tests/conftest.py").read_text()
+    assert _PLUGINS.search(conftest)
+    (tmp_path / "tests/conftest.py").write_text(_PLUGINS.sub("", conftest))
+    shutil.copy(CHECKOUT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def run_pytest(project: Path, *arguments: str) -> tuple[int, str]:
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", *arguments],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return ran.returncode, ran.stdout + ran.stderr
+
+
+def test_only_marked_tests_may_skip(project: Path) -> None:
+    code, output = run_pytest(project)
+    assert code == 1
+    assert "FAILED tests/test_it.py::test_skips" in output
+    assert "ERROR tests/test_it.py::test_marked_skip" in output
+    assert "PASSED tests/test_it.py::test_home" in output
+    assert "1 failed, 1 passed, 1 skipped, 1 error" in output
+
+
+def test_a_required_marker_may_not_skip(project: Path) -> None:
+    code, output = run_pytest(project, "--require", "aws")
+    assert code == pytest.ExitCode.USAGE_ERROR
+    assert "test_cloud cannot run here: STEPCAST_AWS_FLEET is not set" in output
 
 
 def test_what_costs_money_needs_a_fleet_file_and_credentials(

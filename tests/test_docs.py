@@ -14,12 +14,13 @@ from forecasting.study_checks import check_forecasts
 from profilers.clusters.fleet import Fleet
 from scripts import reference_pages
 from studies.study import read_study
+from tests.test_equations import is_defined
 from warehouse.home import CHECKOUT
 from warehouse.warehouse import QUERIES
 
 PAGES = sorted([*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").rglob("*.md")])
 ADDED = CHECKOUT / "docs" / "extend.md"
-"""The page that adds files which are not there."""
+"""The page that adds files which are not there; `tests/test_extend.py` follows it."""
 _YAML = re.compile(r"^ *```yaml\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 _FILE = re.compile(
     r"`((?:assets|benchmarks|forecasting|models|networks|pipelines|profilers|reports|scripts|studies"
@@ -36,6 +37,10 @@ def studies() -> list[tuple[str, str]]:
             if page != ADDED and isinstance(content, dict) and {"name", "test"} <= content.keys():
                 whole_studies.append((page.name, text))
     return whole_studies
+
+
+def test_there_is_a_study_to_follow() -> None:
+    assert "studies.md" in {page for page, _ in studies()}
 
 
 @pytest.mark.parametrize(("page", "text"), studies(), ids=[page for page, _ in studies()])
@@ -163,6 +168,21 @@ def test_fleet_files_of_pages_are_read() -> None:
         Fleet.model_validate(yaml.safe_load(text))
 
 
+GENERATED = {"cli.md"}
+PROSE = [
+    *(CHECKOUT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *(page for page in sorted((CHECKOUT / "docs").rglob("*.md")) if page.name not in GENERATED),
+]
+
+
+@pytest.mark.parametrize("page", PROSE, ids=[str(page.relative_to(CHECKOUT)) for page in PROSE])
+def test_lines_of_prose_are_short(page: Path) -> None:
+    """Tables and blocks of code are as wide as they are."""
+    blocks = page.read_text().split("```")
+    lines = [line for block in blocks[::2] for line in block.splitlines()]
+    assert not [line for line in lines if len(line) >= 120 and not line.lstrip().startswith("|")]
+
+
 def test_the_module_map_is_of_folders_that_are_there() -> None:
     _, _, after = (CHECKOUT / "docs" / "architecture.md").read_text().partition("## Module map\n")
     table, _, _ = after.partition("\n\n")
@@ -170,3 +190,42 @@ def test_the_module_map_is_of_folders_that_are_there() -> None:
     assert not [folder for folder in folders if not (CHECKOUT / folder).is_dir()]
     packages = {f"{file.parent.name}/" for file in CHECKOUT.glob("*/__init__.py")}
     assert packages - {"tests/"} <= folders
+
+
+_STATION = re.compile(r"^\d+\. (.*?)(?=^\d+\. |^$)", re.DOTALL | re.MULTILINE)
+_MODULE_OR_NAME = re.compile(r"`(?:(?P<module>[\w/]+\.py)|(?P<name>[A-Za-z_][\w.]*))`")
+
+
+def stations(command: str) -> list[str]:
+    """Return the numbered stations of a command's way through the code."""
+    page = (CHECKOUT / "docs" / "architecture.md").read_text()
+    _, _, after = page.partition(f"## The way of `stepcast {command}`\n")
+    return _STATION.findall(after.partition("\n## ")[0])
+
+
+def undefined_names(station: str) -> list[str]:
+    """Return what a station names that the module named before it does not define."""
+    lost, module = [], ""
+    for found in _MODULE_OR_NAME.finditer(station):
+        if found["module"]:
+            module = found["module"]
+            if not (CHECKOUT / module).is_file():
+                lost.append(module)
+        elif not is_defined(CHECKOUT / module, found["name"]):
+            lost.append(f"{module}: {found['name']}")
+    return lost
+
+
+@pytest.mark.parametrize("command", ["predict", "run"])
+def test_every_station_of_a_command_is_in_the_code(command: str) -> None:
+    way = stations(command)
+    assert 8 <= len(way) <= 12
+    assert all(_MODULE_OR_NAME.search(station) for station in way)
+    assert [lost for station in way for lost in undefined_names(station)] == []
+
+
+def test_a_station_that_is_gone_is_found_out() -> None:
+    assert undefined_names("`studies/study.py`: `read_study`, then `read_studies`") == [
+        "studies/study.py: read_studies"
+    ]
+    assert undefined_names("`studies/no_study.py` reads") == ["studies/no_study.py"]

@@ -1,6 +1,7 @@
 """Questions in Python, on a few reference runs: frames as commands answer, homes only read."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 import stepcast
 from tests.pipelines.ran import stepcast as command
+from warehouse.home import CHECKOUT
 
 QUESTION = {
     "dnn": "small_cnn",
@@ -62,3 +64,14 @@ def test_what_is_wrong_is_one_line(home: Path) -> None:
     assert "\n" not in str(wrong.value)
     with pytest.raises(stepcast.BadInput):
         stepcast.sql("DROP TABLE raw.run")
+
+
+@pytest.mark.exhaustive
+def test_the_example_of_the_page_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("STEPCAST_HOME", str(tmp_path / "home"))
+    page = (CHECKOUT / "docs" / "predict.md").read_text()
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(block, {})
+    assert "g5.xlarge" in capsys.readouterr().out
