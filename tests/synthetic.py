@@ -28,6 +28,7 @@ from studies.messages import Progress
 from studies.planned_runs import required_runs as needs_of
 from studies.rounds import Round, open_round
 from studies.study import Study
+from tests.made_run import made_run
 from warehouse.records import Backend, ProbeFailed, Run, Scenario
 
 STUDY = """
@@ -296,23 +297,18 @@ def landed(need: PlannedRun, repeat: int = 1, **changes: object) -> Run:
     """Return a run that serves as a need of a round; later rounds ran later."""
     started_at = datetime(2030, 1, repeat, tzinfo=UTC)
     subject = need.subject
-    fields: dict[str, object] = {
+    fields: dict[str, Any] = {
         "run_id": f"{need.title}, round {repeat}",
         "probe": need.probe,
         "purpose": need.purpose,
         "study": "paper",
         "repeat": repeat,
         "scenario_id": subject.scenario.scenario_id if subject.scenario else None,
-        "backend": "emulated",
-        "status": "ok",
-        "started_at": started_at,
         "ended_at": started_at + timedelta(seconds=9),
         "host_id": HOST,
-        "host": {},
-        "software": {},
         "config": {**subject.config, "link_mbps": subject.link_mbps},
     }
-    return Run.model_validate(fields | changes)
+    return made_run(began=started_at, **fields | changes)
 
 
 def needs(study: Study, backend: Backend = "emulated") -> tuple[PlannedRun, ...]:

@@ -4,11 +4,9 @@
 """
 
 import ast
-import io
 import re
 import subprocess
 import sys
-import tokenize
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,10 +20,6 @@ TABLE = "[tool.stepcast.budget]"
 WITHIN = 0.005
 """By which part what is there may be above or below the budget."""
 _GENERATED = ("docs/cli.md", "docs/accuracy.md")
-_NO_CODE = {
-    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
-    tokenize.ENDMARKER,
-}
 
 
 def tracked() -> dict[str, str]:
@@ -43,21 +37,21 @@ def tracked() -> dict[str, str]:
 
 def code_lines(text: str) -> int:
     """Return how many lines hold code: no blank ones, comments and docstrings."""
-    texts = set[int]()
+    docs, long_texts = set[int](), set[int]()
     for node in ast.walk(ast.parse(text)):
         body = getattr(node, "body", None)
         for item in body if isinstance(body, list) else ():
-            if (
-                isinstance(item, ast.Expr)
-                and isinstance(item.value, ast.Constant)
-                and isinstance(item.value.value, str)
-            ):
-                texts.update(range(item.lineno, (item.end_lineno or item.lineno) + 1))
-    found = set[int]()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in _NO_CODE:
-            found.update(range(token.start[0], token.end[0] + 1))
-    return len(found - texts)
+            if isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant):
+                docs.update(lines_of(item) if isinstance(item.value.value, str) else ())
+        if isinstance(node, ast.Constant | ast.JoinedStr):
+            long_texts.update(lines_of(node) if node.lineno != node.end_lineno else ())
+    stripped = enumerate(map(str.strip, text.splitlines()), start=1)
+    plain = {number for number, line in stripped if line and not line.startswith("#")}
+    return len((plain | long_texts) - docs)
+
+
+def lines_of(node: ast.stmt | ast.expr) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
 
 def sizes(files: Mapping[str, str]) -> dict[str, int]:

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from profilers.clusters.fleet import VARIABLE, read_fleet
+from profilers.renting import renter
 from profilers.renting.book import Book
 from profilers.steady import hostlock
 from tests.aws import instance_type
@@ -83,15 +84,22 @@ def test_studies_of_gpus_are_measured_on_instances(
     assert (bill["living"], bill["open_usd"]) == (0, 0)
 
 
+@pytest.fixture
+def at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait neither for others that measure nor for instances that start."""
+    monkeypatch.setenv("DAGSTER_HOME", "/nowhere")  # put back what commands set
+    monkeypatch.setattr(hostlock, "NAME", f"\0stepcast-test-{tmp_path}")
+    monkeypatch.setattr(renter, "FIRST_PAUSE_S", 0.05)
+
+
 @pytest.mark.sshd
 @pytest.mark.cluster
+@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("name", [*exhaustive(GPUS[0]), GPUS[1]])
 def test_studies_of_gpus_are_refused_where_an_image_has_no_driver(
     name: str, cloud: Cloud, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Planned with minutes and dollars, rented, found to have no GPU, ended: on the stand-in."""
-    monkeypatch.setenv("DAGSTER_HOME", "/nowhere")
-    monkeypatch.setattr(hostlock, "NAME", f"\0stepcast-test-{tmp_path}")
     cloud.aws.types["g4dn.xlarge"] = instance_type(4, 16, "Up to 25 Gigabit", 5.0, ("T4", 1, 16))
     cloud.aws.on_demand["us-east-1", "g4dn.xlarge"] = 0.526
     study = str(CHECKOUT / f"studies/{name}.yaml")
@@ -116,11 +124,10 @@ def test_studies_of_gpus_are_refused_where_an_image_has_no_driver(
 
 @pytest.mark.sshd
 @pytest.mark.cluster
+@pytest.mark.usefixtures("at_once")
 def test_the_same_study_is_measured_on_the_stand_in(
     cloud: Cloud, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("DAGSTER_HOME", "/nowhere")  # put back what commands set
-    monkeypatch.setattr(hostlock, "NAME", f"\0stepcast-test-{tmp_path}")
     (tmp_path / "cloud").mkdir()
     with instances(tmp_path / "cloud", cloud) as (rented, file):
         monkeypatch.setenv(VARIABLE, str(file))

@@ -98,6 +98,31 @@ def stepcast(*arguments: str) -> Answer:
     return Answer(ended.value.code, out.getvalue(), err.getvalue())
 
 
+_MODULES_AFTER = """
+import sys
+from pipelines.cli.main import main
+for command in sys.argv[1:]:
+    try:
+        main(command.split())
+    except SystemExit as ended:
+        assert not ended.code, command
+print(*sys.modules, file=sys.stderr)
+"""
+
+
+def modules_after(home: Path, *commands: str) -> set[str]:
+    """Return the modules of a fresh interpreter that has run these commands."""
+    ran = subprocess.run(
+        [sys.executable, "-c", _MODULES_AFTER, *commands],
+        cwd=CHECKOUT,
+        env={**os.environ, "STEPCAST_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(ran.stderr.split())
+
+
 def words(question: Mapping[str, str | None], **changes: str | None) -> list[str]:
     """Return options as they are written, some of them changed; None: left out."""
     named = {f"--{name.replace('_', '-')}": value for name, value in changes.items()}

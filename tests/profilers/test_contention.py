@@ -5,18 +5,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from profilers.clusters.node_types import node_group
 from profilers.probe import RequestedScenarios
 from tests.profilers.training import LINK_MBPS, measured, with_server
-
-WORKERS = node_group("worker", "emu.native.c25", 2)
 
 
 @pytest.mark.cluster
 def test_two_workers_share_what_the_link_carries(tmp_path: Path) -> None:
     """In a slow moment of the host they get less, never more: the best of three counts."""
     pair = with_server(2).model_copy(update={"link_mbps": LINK_MBPS})
-    pair = pair.model_copy(update={"nodes": (WORKERS, pair.nodes[1])})
     expected = pytest.approx([0.95 * LINK_MBPS] * 2, rel=0.1)
     together: list[float] = []
     while together != expected and len(list(tmp_path.iterdir())) < 3:

@@ -46,7 +46,7 @@ def test_two_cores_are_enough_for_any_type(node_type: str, monkeypatch: pytest.M
 
 @pytest.mark.cluster
 def test_nodes_of_steady_cores_are_watched(alone: None, tmp_path: Path) -> None:
-    of = RequestedScenarios(cluster=(asked("emu.avx2.s15", 100),))
+    of = RequestedScenarios(cluster=(asked("emu.avx2.s40", 100),))
     quick: dict[str, Any] = {"turns": 2, "compute_s": 1.5, "memory_s": 1, "links_s": 1}
     (result,) = measured("watch", tmp_path, of, **quick)
     table = result.tables["sample"]

@@ -1,10 +1,7 @@
 """`stepcast predict` on a few reference runs."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -14,8 +11,7 @@ import pytest
 
 from pipelines.cli.answers import ForecastRow
 from tests.made_run import judgement, made_run
-from tests.pipelines.ran import Answer, Stepcast, words
-from warehouse.home import CHECKOUT
+from tests.pipelines.ran import Answer, Stepcast, modules_after, words
 from warehouse.landing import land
 from warehouse.warehouse import Warehouse
 
@@ -296,21 +292,7 @@ def test_without_a_question_or_a_history_it_says_what_to_do(stepcast: Stepcast, 
 
 
 def test_it_loads_neither_dagster_nor_a_framework(history: Path) -> None:
-    code = (
-        "import sys\nfrom pipelines.cli.main import main\n"
-        "try:\n    main(sys.argv[1:])\nfinally:\n    print(*sys.modules, file=sys.stderr)"
-    )
-    arguments = words(TENSORFLOW, systems="linear")
-    ran = subprocess.run(
-        [sys.executable, "-c", code, "predict", *arguments, "--dry-run"],
-        cwd=CHECKOUT,
-        env={**os.environ, "STEPCAST_HOME": str(history)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    loaded = set(ran.stderr.split())
+    arguments = " ".join(words(TENSORFLOW, systems="linear"))
+    loaded = modules_after(history, f"predict {arguments} --dry-run")
     assert "forecasting.forecast" in loaded
     assert not loaded & {"dagster", "tensorflow", "torch", "matplotlib", "boto3", "scipy.stats"}
