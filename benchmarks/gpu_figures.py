@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.gpu_step.gpu_time import roofline_us
-from models.gpu_step.judged_steps import Forecasts
-from models.gpu_step.measurements import MeasuredPasses, MeasuredStep
+from models.gpu_step.judged_steps import JudgedStep
+from models.gpu_step.measurements import MeasuredStep
 
 
 @dataclass(frozen=True)
@@ -34,27 +34,50 @@ def figure(
     floor: float | None = None,
     beside: str = "",
 ) -> Figure:
-    """Return a row of signed relative errors."""
-    sizes = 100 * np.abs(np.array(errors))
-    mean, median, largest = float(sizes.mean()), float(np.median(sizes)), float(sizes.max())
-    return Figure(judged, len(errors), mean, median, largest, goal, floor, beside)
+    """Return a row of signed relative errors; of none, which no table shows, with zeros."""
+    sizes = 100 * np.abs(np.array([*errors] or [0.0]))
+    middle, median, largest = float(sizes.mean()), float(np.median(sizes)), float(sizes.max())
+    return Figure(judged, len(errors), middle, median, largest, goal, floor, beside)
 
 
 def mean(errors: Iterable[float]) -> float:
-    return 100 * float(np.mean(np.abs(list(errors))))
+    """Return the mean size of relative errors, percent; of none 0."""
+    return 100 * float(np.mean(np.abs([*errors] or [0.0])))
 
 
-def roofline(step: MeasuredStep) -> float:
-    us = roofline_us(step.work.works, [step.device])[0]
-    return float(us @ step.work.calls)
+def step_figure(
+    judged: str, steps: Sequence[JudgedStep], goal: str = "", others: str = ""
+) -> Figure:
+    """Return how wrong steps, or passes, are, beside peaks and bandwidth alone, and `others`.
+
+    The floor is how far steps that were waited for, or measured again, are apart.
+    """
+    plain = mean(_roofline(each.measured) / each.measured.step_us - 1 for each in steps)
+    beside = f"roofline {plain:.1f} %{others}"
+    return figure(judged, step_errors(steps), goal, floor_of(steps), beside)
 
 
-def beside_roofline(judged: str, forecasts: Forecasts, goal: str = "", others: str = "") -> Figure:
-    """Return how wrong forecasts of passes are, beside peaks and bandwidth alone, and `others`."""
-    plain = [_passes_roofline(passes) / passes.passes_us - 1 for passes, _ in forecasts]
-    errors = [us / passes.passes_us - 1 for passes, us in forecasts]
-    return figure(judged, errors, goal, beside=f"roofline {mean(plain):.1f} %{others}")
+def floor_of(steps: Sequence[JudgedStep]) -> float | None:
+    """Return how far repeated measurements are apart, percent; None: nothing was repeated."""
+    repeated = [each.measured for each in steps if each.measured.synchronised_us]
+    return mean(each.synchronised_us / each.step_us - 1 for each in repeated) if repeated else None
 
 
-def _passes_roofline(passes: MeasuredPasses) -> float:
-    return float(roofline_us(passes.work.works, [passes.device])[0] @ passes.work.calls)
+def gpu_figure(judged: str, steps: Sequence[JudgedStep], goal: str = "") -> Figure:
+    """Return how wrong the GPU's time is of steps that were profiled, beside rooflines."""
+    plain = [_roofline(each.measured) / us - 1 for each in steps if (us := each.measured.gpu_us)]
+    return figure(judged, gpu_errors(steps), goal, beside=f"roofline {mean(plain):.1f} %")
+
+
+def step_errors(steps: Sequence[JudgedStep]) -> list[float]:
+    """Return relative errors of steps."""
+    return [each.share for each in steps]
+
+
+def gpu_errors(steps: Sequence[JudgedStep]) -> list[float]:
+    """Return relative errors of the GPU's time of steps that were profiled."""
+    return [each.step.gpu_us / us - 1 for each in steps if (us := each.measured.gpu_us)]
+
+
+def _roofline(step: MeasuredStep) -> float:
+    return float(roofline_us(step.work.works, [step.device])[0] @ step.work.calls)

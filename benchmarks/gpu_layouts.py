@@ -11,16 +11,16 @@ from math import ceil
 from typing import Any
 
 from benchmarks.gpu_figures import Figure, figure, mean
-from models.gpu_step.collectives import Topology
+from models.gpu_step.collectives import Collectives, Topology
 from models.gpu_step.device import Device, devices
 from models.gpu_step.gpu_time import GpuTime
 from models.gpu_step.host_time import HostTime
 from models.gpu_step.judged_steps import fit_hosts
 from models.gpu_step.layout import Layout, blocks_of, divided
 from models.gpu_step.measurements import Measurements
-from models.gpu_step.own_times import OwnTimes
 from models.gpu_step.parallel_steps import AloneStep, Parallel, together
 from models.gpu_step.public_rows import RowsBySet, traces_of
+from models.gpu_step.scaling import fit_interference
 from models.gpu_step.step import step_work
 from networks.gpu_steps import GpuStep, Operator
 from warehouse.records import Optimizer, Precision
@@ -131,13 +131,16 @@ def _measured(
     )
 
 
-def layouts(measured: Measurements, rows: RowsBySet, times: GpuTime) -> Iterator[Figure]:
+def layouts(
+    measured: Measurements, rows: RowsBySet, times: GpuTime, known: Collectives
+) -> Iterator[Figure]:
     """Yield steps of layouts, by source; beside them what passes and optimizer take by themselves.
 
     Args:
         measured: what is fitted to, without scalings of the source.
         rows: of `data/public`.
         times: of operators.
+        known: times of collectives.
     """
     by_source: dict[str, list[MeasuredLayout]] = {}
     for each in measured_layouts(rows):
@@ -145,8 +148,8 @@ def layouts(measured: Measurements, rows: RowsBySet, times: GpuTime) -> Iterator
     host = fit_hosts((*measured.steps, *measured.elsewhere), times).middle
     for source, steps in by_source.items():
         others = [each for each in measured.scalings if each.source != source]
-        parallel = Parallel.fitted(replace(measured, scalings=tuple(others)))
-        forecaster = _Forecaster(OwnTimes(times, ()), host, parallel)
+        parallel = Parallel(known, fit_interference(others, known), {})
+        forecaster = _Forecaster(times, host, parallel)
         forecasts = [(forecaster.step_s(each), each.step_s) for each in steps]
         what, goal = _JUDGED[source]
         plain = mean(alone_s / step_s - 1 for (_, alone_s), step_s in forecasts)
@@ -173,7 +176,7 @@ _JUDGED = {
 class _Forecaster:
     """Forecasts of measured layouts; equal parts of a step are timed once."""
 
-    def __init__(self, times: OwnTimes, host: HostTime, parallel: Parallel) -> None:
+    def __init__(self, times: GpuTime, host: HostTime, parallel: Parallel) -> None:
         self._times, self._host, self._parallel = times, host, parallel
         self._parts: dict[tuple[Any, ...], tuple[GpuStep, AloneStep]] = {}
 

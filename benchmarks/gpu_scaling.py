@@ -11,7 +11,6 @@ from benchmarks.gpu_figures import Figure, figure, mean
 from models.gpu_step import collectives as collective_times
 from models.gpu_step.collectives import Collectives, Topology
 from models.gpu_step.data_parallel import BACKWARD_SHARE, FIRST_BUCKET_BYTES
-from models.gpu_step.measurements import Measurements
 from models.gpu_step.scaling import OPTIMIZER_SHARE, Scaling, judged_sources
 from models.srift.exchange import exchange_s, wire_factor
 
@@ -59,10 +58,10 @@ def _own_logs(timed: pl.DataFrame) -> Figure:
     for name in sorted(set(marked["type"])):
         others, own = marked.filter(pl.col("type") != name), marked.filter(type=name)
         others_size = own.filter(~pl.col("is_log"), collective="all_reduce")
-        before.extend(_errors(others, others_size)["error"])
+        before.extend(_errors(collective_times.fit(others), others_size))
         for cluster in sorted(set(own["cluster"])):
             log, judged = own.filter("is_log", cluster=cluster), others_size.filter(cluster=cluster)
-            after.extend(_errors(pl.concat([others, log]), judged)["error"])
+            after.extend(_errors(collective_times.fit(pl.concat([others, log])), judged))
     judged_words = "all-reduces of a type left out, after a log of every second size on it"
     return figure(judged_words, after, beside=f"before {mean(before):.1f} %")
 
@@ -78,33 +77,36 @@ def _figure(judged: str, errors: pl.DataFrame, goal: str = "") -> Figure:
 
 
 def _left_out(timed: pl.DataFrame, is_left_out: pl.Expr) -> pl.DataFrame:
-    return _errors(timed.filter(~is_left_out), timed.filter(is_left_out))
-
-
-def _errors(known: pl.DataFrame, judged: pl.DataFrame) -> pl.DataFrame:
-    """Return what is judged with relative errors of a forecast and of bytes over rated links.
+    """Return what is left out with relative errors of a forecast and of bytes over rated links.
 
     `is_inside`: the time is within an interval of a nominal 90 %.
     """
-    fitted, parts = collective_times.fit(known), []
+    known = collective_times.fit(timed.filter(~is_left_out)).with_widths()
+    judged = timed.filter(is_left_out)
     low, high = (
-        replace(fitted, deviations=sign * collective_times.NINE_OF_TEN) for sign in (-1, 1)
+        _errors(replace(known, deviations=sign * collective_times.NINE_OF_TEN), judged)
+        for sign in (-1, 1)
     )
-    for part in judged.partition_by("collective", *_PLACE):
-        collective, *topology = part.select("collective", *_PLACE).row(0)
-        sizes_bytes = part["size_bytes"].to_numpy()
-        middle_s, low_s, high_s = (
-            each.seconds(collective, sizes_bytes, Topology(*topology))
-            for each in (fitted, low, high)
-        )
-        seconds = part["seconds"].to_numpy()
-        is_inside = (low_s <= seconds) & (seconds <= high_s)
-        parts.append(part.with_columns(error=middle_s / seconds - 1, is_inside=is_inside))
     ranks, is_across = pl.col("devices") * pl.col("nodes"), pl.col("nodes") > 1
     slowest_bps = pl.min_horizontal("link_bps", pl.when(is_across).then("network_bps"))
     ways = pl.when(collective="all_reduce").then(2).otherwise(1)
     rated_s = ways * (ranks - 1) / ranks * pl.col("size_bytes") / slowest_bps
-    return pl.concat(parts).with_columns(rated=rated_s / pl.col("seconds") - 1)
+    return judged.with_columns(
+        error=_errors(known, judged),
+        is_inside=(low <= 0) & (high >= 0),
+        rated=rated_s / pl.col("seconds") - 1,
+    )
+
+
+def _errors(known: Collectives, judged: pl.DataFrame) -> pl.Series:
+    """Return relative errors of forecasts of what is judged."""
+    rows = judged.with_row_index()
+    parts = []
+    for part in rows.partition_by("collective", *_PLACE):
+        collective, *topology = part.select("collective", *_PLACE).row(0)
+        forecast_s = known.seconds(collective, part["size_bytes"].to_numpy(), Topology(*topology))
+        parts.append(part.select("index", error=forecast_s / part["seconds"] - 1))
+    return pl.concat(parts).sort("index")["error"]
 
 
 _SCALINGS: Mapping[tuple[str, bool], tuple[str, str]] = {
@@ -116,14 +118,13 @@ _SCALINGS: Mapping[tuple[str, bool], tuple[str, str]] = {
 """What sources tell of, within a node and across nodes, and the goal."""
 
 
-def scaling(measured: Measurements) -> Iterator[Figure]:
+def scaling(scalings: Sequence[Scaling], known: Collectives) -> Iterator[Figure]:
     """Yield how wrong scaling is, of sources that a fit of interference had not seen.
 
     Beside it: linear scaling, the simulation of Srift as published over the same bandwidths, and
     passes and exchanges one after the other.
     """
-    known = collective_times.fit(measured.collectives)
-    judged_scalings = judged_sources(measured.scalings, known)
+    judged_scalings = judged_sources(scalings, known)
     for (source, is_across), (what, goal) in _SCALINGS.items():
         group = [
             judged

@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 
 from models.gpu_step.device import Device, device_of_node, devices
-from models.gpu_step.own_clusters import rated
+from models.gpu_step.timed_collectives import rated
 from profilers.clusters.node_types import node_group, node_types
 from profilers.probe import Setting
 from profilers.readers.contract import ImportedRun, ReaderOptions

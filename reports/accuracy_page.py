@@ -126,7 +126,7 @@ def with_gpus(text: str, figures: Iterable[_Row]) -> str:
 
     Args:
         text: of a page, with such a section or without.
-        figures: rows of `benchmarks.gpu.Figure`.
+        figures: rows of `benchmarks.gpu_figures.Figure`.
     """
     rest = text.partition(_GPUS.partition("`")[0].rstrip())[0].rstrip("\n")
     return f"{rest}\n{_GPUS}{chr(10).join(_table(_GPU_TABLE, figures))}\n"

@@ -161,9 +161,8 @@ class _Left:
         inverse: Vector = np.linalg.inv(np.linalg.cholesky(self._known))
         return inverse
 
-    @cached_property
     def missed(self) -> Vector:
-        """By how many standard deviations others miss each time, had its cluster been left out.
+        """Return by how many standard deviations others miss each time of a cluster left out.
 
         Source: Rasmussen and Williams, section 5.4.2, of groups in place of single cases.
         """
@@ -213,13 +212,17 @@ class Collectives:
     """Times of collectives: closed forms, and what these leave of operations that were timed.
 
     `deviations`: so many standard deviations of what is not known are they slower. `widths`: by
-    what these are multiplied on clusters that nobody timed.
+    what these are multiplied on clusters that nobody timed (`with_widths`).
     """
 
     within: _Left
     across: _Left
     widths: Mapping[str, float] = field(default_factory=dict)
     deviations: float = 0.0
+
+    def with_widths(self) -> Self:
+        """Return the same with widths of intervals, which take longer than the fit."""
+        return replace(self, widths=_fitted_widths([self.within, self.across]))
 
     @cached_property
     def _asked(self) -> dict[tuple[Any, ...], Vector]:
@@ -282,12 +285,12 @@ def fit(rows: pl.DataFrame) -> Collectives:
     asked = _columns(outside)
     across_s = _across_s(asked, _alone_s(asked, within))
     across = _Left.fitted(outside, across_s, is_across=True)
-    return Collectives(within, across, _fitted_widths([within, across]))
+    return Collectives(within, across)
 
 
 def _fitted_widths(parts: Iterable[_Left]) -> Mapping[str, float]:
     """Return how many times as wide intervals hold nine of ten times of clusters left out."""
-    timed = [part.timed.with_columns(missed=part.missed) for part in parts if len(part.timed)]
+    timed = [part.timed.with_columns(missed=part.missed()) for part in parts if len(part.timed)]
     if not timed:
         return {}
     widths, is_large = {}, pl.col("size_bytes") >= 2**_MIDDLE

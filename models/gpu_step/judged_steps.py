@@ -19,7 +19,7 @@ from models.gpu_step.channels_last import TwoLayouts
 from models.gpu_step.columns import Vector, covering
 from models.gpu_step.gpu_time import GpuTime, Timing
 from models.gpu_step.host_time import RELATIVE, HostClasses, HostTime, StepTiming
-from models.gpu_step.measurements import MeasuredPasses, MeasuredStep, Measurements
+from models.gpu_step.measurements import NO_TRACE, MeasuredStep, Measurements
 from models.gpu_step.operators import HALF, PRODUCTS
 from models.gpu_step.own_times import OwnTimes
 from models.gpu_step.queues import Step, simulate, varied_us
@@ -52,14 +52,10 @@ class PastErrors:
     @classmethod
     def of(cls, errors: Sequence[float], devices: Iterable[str] = ()) -> Self:
         """Return those of errors as logarithms of forecast over measured."""
-        percent = fmean(100 * abs(exp(error) - 1) for error in errors) if errors else None
-        return cls(half_width(errors), percent, len(errors), tuple(sorted(set(devices))))
-
-
-def half_width(errors: Iterable[float]) -> float:
-    """Return how far on either side `COVERED` of errors are, of which the next is one more."""
-    sizes = [abs(error) for error in errors]
-    return covering(sizes) if sizes else UNKNOWN_WIDTH
+        if not errors:
+            return cls(UNKNOWN_WIDTH)
+        percent = fmean(100 * abs(exp(error) - 1) for error in errors)
+        return cls(covering(map(abs, errors)), percent, len(errors), tuple(sorted(set(devices))))
 
 
 def simulated(work: StepWork, us: Vector, host: HostTime) -> Step:
@@ -134,7 +130,11 @@ class JudgedCase:
     def of(cls, judged: "JudgedStep", left_out: str) -> Self:
         """Return the case of a step."""
         step = judged.measured
-        of_step = step.network, step.family, step.device.name, step.precision, step.batch
+        network, precision = step.network, str(step.precision)
+        if step.trace is NO_TRACE:
+            network = f"{network}, {step.mode}"
+            precision = max(step.work.works, key=lambda each: each.flops).dtype
+        of_step = network, step.family, step.device.name, precision, step.batch
         seconds = judged.step.step_us * 1e-6, step.step_us * 1e-6
         return cls(*of_step, left_out, *seconds, kind_of_step(step.work), judged.spread)
 
@@ -162,53 +162,32 @@ def past_errors(judged: Mapping[str, Sequence[JudgedCase]]) -> Mapping[str, Past
     return past
 
 
-def cases_of(forecasts: "Forecasts", steps: Sequence["JudgedStep"]) -> list[JudgedCase]:
-    """Return the cases of passes and steps whose devices were left out."""
-    return [
-        JudgedCase(
-            f"{passes.model}, {passes.mode}",
-            passes.family,
-            passes.device.name,
-            max(passes.work.works, key=lambda each: each.flops).dtype,
-            passes.batch,
-            "device",
-            us * 1e-6,
-            passes.passes_us * 1e-6,
-            kind_of_step(passes.work),
-        )
-        for passes, us in forecasts
-    ] + [JudgedCase.of(step, "device") for step in steps]
+FitWithout = Callable[[str], GpuTime]
+"""Fits without the timings of a device of a name; boards of one chip have one fit."""
 
 
-Forecasts = Sequence[tuple[MeasuredPasses, float]]
-"""Passes that were measured, and microseconds as forecast without what was left out."""
-
-
-def judged_devices(measured: Measurements) -> tuple[Forecasts, list["JudgedStep"]]:
+def judged_devices(
+    measured: Measurements, fit_without: FitWithout
+) -> tuple[list["JudgedStep"], list["JudgedStep"]]:
     """Return passes and steps, each as forecast by a fit that knows its device by data sheet alone.
 
     Of some devices nobody timed an operator: their fit is that to all timings.
     The host's times are those of the machine that has the device.
     """
     judged_steps: list[JudgedStep] = []
-    fit_without = _fits_elsewhere(measured)
     for name in sorted({step.device.name for step in measured.steps}):
         steps = [step for step in measured.steps if step.device.name == name]
         times = fit_without(name)
         hosts = fit_hosts((*steps, *measured.elsewhere), times)
         judged_steps += judged(steps, times, hosts.of(steps[0].source))
-    return passes_elsewhere(measured, measured.passes), judged_steps
+    passes = [judged_passes(each, fit_without(each.device.name)) for each in measured.passes]
+    return passes, judged_steps
 
 
-def passes_elsewhere(measured: Measurements, passes: Sequence[MeasuredPasses]) -> Forecasts:
-    """Return passes, each as forecast by a fit that knows its device by data sheet alone."""
-    fit_without = _fits_elsewhere(measured)
-    return [(each, passes_us(each, fit_without(each.device.name))) for each in passes]
-
-
-def passes_us(passes: MeasuredPasses, times: GpuTime) -> float:
-    """Return microseconds of the GPU for all operators of passes."""
-    return float(times.us(passes.work.works, [passes.device])[0] @ passes.work.calls)
+def judged_passes(passes: MeasuredStep, times: GpuTime) -> "JudgedStep":
+    """Return passes as forecast: the GPU's time of all their operators."""
+    us = float(times.us(passes.work.works, [passes.device])[0] @ passes.work.calls)
+    return JudgedStep(passes, Step(us, 0.0, us))
 
 
 def without_device(timings: Iterable[Timing], name: str) -> list[Timing]:
@@ -220,8 +199,8 @@ def _chip(name: str) -> str:
     return _CHIPS.get(name, name.partition("-")[0])
 
 
-def _fits_elsewhere(measured: Measurements) -> Callable[[str], GpuTime]:
-    """Return what fits without a device of a name; boards of one chip have one fit."""
+def fits_without_devices(measured: Measurements) -> FitWithout:
+    """Return what fits without a device, once for each chip."""
 
     @cache
     def without(chip: str) -> GpuTime:
@@ -233,7 +212,7 @@ def _fits_elsewhere(measured: Measurements) -> Callable[[str], GpuTime]:
 
 @dataclass(frozen=True)
 class JudgedStep:
-    """A measured step, and its forecast by a fit that had seen nothing of its family."""
+    """A measured step, or passes, and its forecast by a fit that had seen nothing of its kind."""
 
     measured: MeasuredStep
     step: Step
@@ -243,6 +222,11 @@ class JudgedStep:
     def error(self) -> float:
         """Logarithm of forecast over measured."""
         return log(self.step.step_us / self.measured.step_us)
+
+    @property
+    def share(self) -> float:
+        """By which share of what was measured the forecast is longer."""
+        return self.step.step_us / self.measured.step_us - 1
 
 
 def judged_families(measured: Measurements, folds: int | None = None) -> list[JudgedStep]:

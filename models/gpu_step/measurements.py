@@ -14,53 +14,43 @@ from models.gpu_step.step import StepWork
 from networks.gpu_steps import GpuStep
 from warehouse.records import Optimizer, Precision
 
+NO_TRACE = GpuStep((), (), (), 0, 0, 0, ())
+
 
 @dataclass(frozen=True)
 class MeasuredStep:
-    """A training step that was measured on a GPU, and what it asks of it.
+    """A training step, or passes of one, that were measured on a GPU, and what it asks of it.
 
-    `gpu_us` is the sum of its profiled operators; None: it was not profiled. `step_us` is the mean
-    of steps in a loop, `synchronised_us` that of steps that were waited for one by one; elsewhere
-    the median of those who measured the same. `peak_bytes` PyTorch allocated, `shown_bytes`
-    nvidia-smi showed; None: nobody looked. `accumulate`: gradients of so many passes are added to
-    each other, or 2 where they are never zeroed. `copied_us`: the host waits for the batch to be
-    copied from memory that is not pinned. `is_plain`: a loop of PyTorch's own, whose host
-    is like others.
+    Passes have `NO_TRACE`; `mode` of these is `inf` where nothing goes backward, `published_us` are
+    forecasts of others. `gpu_us` is the sum of profiled operators; None: it was not profiled.
+    `step_us` is the mean of steps in a loop, `synchronised_us` that of steps that were waited for
+    one by one; elsewhere the median of those who measured the same; 0: nobody else did.
+    `peak_bytes` PyTorch allocated, `shown_bytes` nvidia-smi showed; None: nobody looked.
+    `accumulate`: gradients of so many passes are added to each other, or 2 where they are never
+    zeroed. `copied_us`: the host waits for the batch to be copied from memory that is not pinned.
+    `is_plain`: a loop of PyTorch's own, whose host is like others.
     """
 
+    source: str
     network: str
     family: str
-    size: int
     batch: int
-    precision: Precision
-    optimizer: Optimizer
-    memory_format: str
     device: Device
     work: StepWork
-    trace: GpuStep
     step_us: float
-    synchronised_us: float
+    mode: str = "train"
+    size: int = 0
+    precision: Precision = "float32"
+    optimizer: Optimizer = "sgd"
+    memory_format: str = "contiguous"
+    trace: GpuStep = NO_TRACE
+    synchronised_us: float = 0.0
     peak_bytes: int | None = None
     gpu_us: float | None = None
-    source: str = "gpu_h100"
     shown_bytes: int | None = None
     accumulate: int = 1
     is_plain: bool = True
     copied_us: float = 0.0
-
-
-@dataclass(frozen=True)
-class MeasuredPasses:
-    """Forward, or forward and backward, of a batch."""
-
-    source: str
-    model: str
-    family: str
-    mode: str
-    batch: int
-    device: Device
-    work: StepWork
-    passes_us: float
     published_us: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -84,12 +74,12 @@ class Measurements:
 
     timings: tuple[Timing, ...]
     steps: tuple[MeasuredStep, ...]
-    passes: tuple[MeasuredPasses, ...]
+    passes: tuple[MeasuredStep, ...]
     speedups: tuple[Speedup, ...] = ()
     collectives: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=TIMED))
     scalings: tuple[Scaling, ...] = ()
     elsewhere: tuple[MeasuredStep, ...] = ()
     """Steps of networks whose operators nobody timed where they were measured."""
-    layers: tuple[MeasuredPasses, ...] = ()
+    layers: tuple[MeasuredStep, ...] = ()
     kernels: tuple[Timing, ...] = ()
     both_layouts: tuple[TwoLayouts, ...] = ()

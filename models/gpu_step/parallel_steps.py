@@ -29,9 +29,9 @@ from models.gpu_step.judged_steps import PastErrors, simulated
 from models.gpu_step.layout import ALL_DIVIDED, GRADIENTS_DIVIDED, Blocks, Layout
 from models.gpu_step.measurements import Measurements
 from models.gpu_step.operators import HALF
-from models.gpu_step.own_clusters import OwnClusters
 from models.gpu_step.queues import Step
 from models.gpu_step.step import StepWork
+from models.gpu_step.timed_collectives import OwnClusters
 from models.gpu_step.timed_kinds import TimedShare
 from networks.gpu_steps import GpuStep
 from warehouse.records import Precision
@@ -85,7 +85,8 @@ class Parallel:
         interference = scaling.fit_interference(measured.scalings, known)
         if len(own.timed):
             known = collectives.fit(pl.concat([measured.collectives, own.timed]))
-        return cls(known, interference, past, most_gpus, own.network_bps, own.sources)
+        widened = known.with_widths()
+        return cls(widened, interference, past, most_gpus, own.network_bps, own.sources)
 
 
 @dataclass(frozen=True)
@@ -160,10 +161,8 @@ class StepForecast:
     between stages are in `exchange_s`, and nothing is beside them.
     """
 
-    alone: Step
-    unknown_share: float
+    alone: AloneStep
     step_s: float
-    optimizer_us: float
     exchange_s: float | None = None
     straggling_share: float = 0.0
     bubble_s: float = 0.0
@@ -173,19 +172,19 @@ class StepForecast:
     @property
     def binds(self) -> str:
         """`gpu`, `host`, or `exchange` where most of a step is not the passes of a GPU alone."""
-        if self.exchange_s is not None and self.step_s > 2e-6 * self.alone.step_us:
+        if self.exchange_s is not None and self.step_s > 2e-6 * self.alone.step.step_us:
             return "exchange"
-        return self.alone.binds
+        return self.alone.step.binds
 
     def free_batch_size(self, batch_size: int) -> int | None:
         """Return to which batch at least the host takes longer; None: it does not bind.
 
         What the GPU takes grows with the batch but for the optimizer, and by less than that.
         """
-        step = self.alone
+        step = self.alone.step
         if step.binds != "host":
             return None
-        fixed_us = min(self.optimizer_us, step.host_us)
+        fixed_us = min(self.alone.optimizer_us, step.host_us)
         return int(batch_size * (step.host_us - fixed_us) / max(step.gpu_us - fixed_us, 1.0))
 
 
@@ -259,10 +258,8 @@ def together(
         step_s = distributed_s(passes, exchange, interference)
     slower = straggling_share(exchange, interference)
     return StepForecast(
-        alone.step,
-        alone.unknown_share,
+        alone,
         step_s + bubble_s * (1 + slower),
-        alone.optimizer_us,
         exchange_s + micro_batches * (tensor_s + transfer_s),
         slower,
         bubble_s,

@@ -62,20 +62,21 @@ def profiled_steps(
         seen = profiled.get((*step, optimizer)) if layout == "contiguous" else None
         steps.append(
             MeasuredStep(
+                "gpu_h100",
                 step[0],
                 family,
-                step[1],
                 step[2],
-                step[3],
-                optimizer,
-                layout,
                 device,
                 work,
-                trace,
                 1e6 * metrics["step_time_s"],
-                1e6 * metrics["synchronised_step_time_s"],
-                int(metrics["peak_memory_bytes"]),
-                1e6 * sum(row["value"] for row in seen) if seen else None,
+                size=step[1],
+                precision=step[3],
+                optimizer=optimizer,
+                memory_format=layout,
+                trace=trace,
+                synchronised_us=1e6 * metrics["synchronised_step_time_s"],
+                peak_bytes=int(metrics["peak_memory_bytes"]),
+                gpu_us=1e6 * sum(row["value"] for row in seen) if seen else None,
             )
         )
         if seen:

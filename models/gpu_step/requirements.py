@@ -1,6 +1,6 @@
 """Which GPUs a scenario has, what a forecast of them needs, and which scenarios it is not about."""
 
-from models.gpu_step import own_clusters, own_traces
+from models.gpu_step import own_traces, timed_collectives
 from models.gpu_step.device import Device, device_of_node
 from models.gpu_step.operators import HALF
 from profilers.clusters.node_types import node_types
@@ -55,7 +55,7 @@ def requirements(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
         Requirement("csv", "public", scenario),
         *(
             Requirement(probe, "public", scenario, optional=True)
-            for probe in (own_traces.PROBE, *own_clusters.PROBES)
+            for probe in (own_traces.PROBE, *timed_collectives.PROBES)
         ),
         # What its host needs to issue a step; all that are known, so that one fit does for all.
         Requirement("inventory", "train", scenario, optional=True),

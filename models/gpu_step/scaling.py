@@ -20,10 +20,9 @@ from models.gpu_step.data_parallel import (
     distributed_s,
     sharded_s,
 )
-from models.gpu_step.own_clusters import connections_bps
+from models.gpu_step.public_rows import Fields, RowsBySet
+from models.gpu_step.timed_collectives import connections_bps
 
-Fields = Mapping[str, Any]
-Rows = Mapping[tuple[str, str], list[dict[str, Any]]]
 Kind = Literal["all_reduce", "sharded"]
 _GPUS = 8
 OPTIMIZER_SHARE = 0.03
@@ -86,7 +85,7 @@ class Scaling:
         return self.more_s / self.fewest_s
 
 
-def read_scalings(rows: Rows) -> tuple[Scaling, ...]:
+def read_scalings(rows: RowsBySet) -> tuple[Scaling, ...]:
     """Return what sources tell of scaling."""
     return (
         *_sia(rows.get(("sia", "ddp_step_time_sia"), ())),
@@ -186,17 +185,22 @@ def _alike(network: Network) -> tuple[float, ...]:
 # Forecasts of it.
 
 
-def forecast_s(scaling: Scaling, collectives: Collectives, interference: Interference) -> float:
-    """Return seconds of a step on more GPUs, from that on the fewest alone."""
-    fewest = Exchange(scaling.sizes_bytes, collectives, scaling.fewest)
-    more = Exchange(scaling.sizes_bytes, collectives, scaling.more)
-    return _forecast_s(scaling, fewest, more, interference)
+def exchanges_of(scaling: Scaling, collectives: Collectives) -> tuple[Exchange, Exchange]:
+    """Return what is exchanged on the fewest GPUs, and on more."""
+    fewest, more = (
+        Exchange(scaling.sizes_bytes, collectives, each) for each in (scaling.fewest, scaling.more)
+    )
+    return fewest, more
 
 
-def _forecast_s(
-    scaling: Scaling, fewest: Exchange, more: Exchange, interference: Interference
+def forecast_s(
+    scaling: Scaling, exchanges: tuple[Exchange, Exchange], interference: Interference
 ) -> float:
-    """Return the same; what a step would take on one GPU is found by halving."""
+    """Return seconds of a step on more GPUs, from that on the fewest alone.
+
+    What a step would take on one GPU is found by halving.
+    """
+    fewest, more = exchanges
     if scaling.fewest.ranks == 1:
         return _step_s(scaling, scaling.fewest_s, more, interference)
     low, high = 0.0, scaling.fewest_s
@@ -226,18 +230,11 @@ def fit_interference(scalings: Sequence[Scaling], collectives: Collectives) -> I
         for group in by_source.values()
         for count in [min(len(group), _MOST)]
     ]
-
-    exchanges = {
-        (scaling.sizes_bytes, topology): Exchange(scaling.sizes_bytes, collectives, topology)
-        for group in thinned
-        for scaling in group
-        for topology in (scaling.fewest, scaling.more)
-    }
+    exchanges = {id(each): exchanges_of(each, collectives) for group in thinned for each in group}
 
     def error(scaling: Scaling, interference: Interference) -> float:
-        fewest = exchanges[scaling.sizes_bytes, scaling.fewest]
-        more = exchanges[scaling.sizes_bytes, scaling.more]
-        return abs(log(_forecast_s(scaling, fewest, more, interference) / scaling.more_s))
+        seconds = forecast_s(scaling, exchanges[id(scaling)], interference)
+        return abs(log(seconds / scaling.more_s))
 
     def missed(interference: Interference) -> float:
         return fmean(fmean(error(scaling, interference) for scaling in group) for group in thinned)
@@ -271,9 +268,7 @@ def judged_sources(
     for source in sorted({scaling.source for scaling in scalings}):
         others = [scaling for scaling in scalings if scaling.source != source]
         interference = fit_interference(others, collectives)
-        judged += [
-            JudgedScaling(scaling, forecast_s(scaling, collectives, interference))
-            for scaling in scalings
-            if scaling.source == source
-        ]
+        for scaling in (each for each in scalings if each.source == source):
+            exchanges = exchanges_of(scaling, collectives)
+            judged.append(JudgedScaling(scaling, forecast_s(scaling, exchanges, interference)))
     return tuple(judged)

@@ -24,11 +24,11 @@ from models.gpu_step.judged_steps import kind_of_step, simulated
 from models.gpu_step.layout import Blocks, Layout, blocks_of, divided
 from models.gpu_step.memory import Memory, peak_memory
 from models.gpu_step.operators import HALF, Work
-from models.gpu_step.own_clusters import rated, tcp_bps
 from models.gpu_step.own_times import OwnTimes
 from models.gpu_step.parallel_steps import AloneStep, Parallel, StepForecast, together
 from models.gpu_step.requirements import gpu_of, node_type_of
 from models.gpu_step.step import StepWork, step_work
+from models.gpu_step.timed_collectives import rated, tcp_bps
 from models.gpu_step.timed_kinds import TimedKinds, kind_of, timed_shares
 from models.system import NotCovered
 from networks.gpu_steps import GpuStep, StepKey, gpu_steps, step_precision
@@ -96,8 +96,7 @@ class StepForecaster:
     def _step_of(self, scenario: Scenario, parallel: Parallel) -> StepForecast:
         if scenario.strategy.kind == "single":
             of_one = self.alone(scenario)
-            step_s = of_one.step.step_us * 1e-6
-            return StepForecast(of_one.step, of_one.unknown_share, step_s, of_one.optimizer_us)
+            return StepForecast(of_one, of_one.step.step_us * 1e-6)
         layout, fault = layout_of(scenario), Fault.of(scenario.what_if)
         links = fault.links(_topology(scenario, parallel.own_bps))
         if fault != Fault() and links.ranks == 1:

@@ -119,7 +119,6 @@ def qwen_steps(rows: RowsBySet) -> Iterator[MeasuredStep]:
         trace = traces.get((name + how, words, 1, "bfloat16"))
         if trace is None:
             continue
-        step_us = 1e6 * metrics["step_s"]
         yield MeasuredStep(
             network=f"{name} {method}",
             family="qwen",
@@ -127,12 +126,10 @@ def qwen_steps(rows: RowsBySet) -> Iterator[MeasuredStep]:
             batch=1,
             precision="bfloat16",
             optimizer="adamw",
-            memory_format="contiguous",
             device=devices()[device],
             work=step_work(trace, "adamw", "bfloat16", accumulate),
             trace=trace,
-            step_us=step_us,
-            synchronised_us=step_us,
+            step_us=1e6 * metrics["step_s"],
             source="qwen",
             shown_bytes=int(metrics["shown_memory_bytes"]),
             accumulate=accumulate,

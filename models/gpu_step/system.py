@@ -24,7 +24,7 @@ from typing import Any
 import polars as pl
 from pydantic import TypeAdapter
 
-from models.gpu_step import gpu_time, own_clusters, own_traces
+from models.gpu_step import gpu_time, own_traces, timed_collectives
 from models.gpu_step.device import Device, boards
 from models.gpu_step.host_time import HostClasses, HostTime, measured_hosts, processor_of
 from models.gpu_step.judged_steps import (
@@ -32,8 +32,8 @@ from models.gpu_step.judged_steps import (
     UNKNOWN_WIDTH,
     JudgedCase,
     PastErrors,
-    cases_of,
     fit_hosts,
+    fits_without_devices,
     judged_devices,
     judged_elsewhere,
     judged_families,
@@ -41,7 +41,6 @@ from models.gpu_step.judged_steps import (
 )
 from models.gpu_step.measurements import Measurements
 from models.gpu_step.operators import HALF
-from models.gpu_step.own_clusters import OwnClusters
 from models.gpu_step.own_times import OwnTimes
 from models.gpu_step.own_traces import OwnTrace
 from models.gpu_step.parallel_steps import Parallel
@@ -59,6 +58,7 @@ from models.gpu_step.scenario_steps import (
     prepare,
     trace_of,
 )
+from models.gpu_step.timed_collectives import OwnClusters
 from models.gpu_step.timed_kinds import TimedKinds, kind_of, timed_kinds, timed_shares
 from models.system import System
 from networks.gpu_steps import GpuStep
@@ -111,19 +111,19 @@ class GpuStepModel:
         rows = []
         for scenario in scenarios:
             step = self.steps.step(scenario)
-            width = self._past_of(scenario).half_width + UNKNOWN_WIDTH * step.unknown_share
+            unknown_share = step.alone.unknown_share
+            width = self._past_of(scenario).half_width + UNKNOWN_WIDTH * unknown_share
             if (where := reach_of(scenario)) is not None:
                 of_links = log(self.steps.slower(scenario).step_s / step.step_s)
                 width = hypot(width, max(self.parallel.past[where].half_width, of_links))
-            value = step.step_s
             fastest, slowest = self._with_hosts(scenario)
-            low, high = value * fastest / exp(width), value * slowest * exp(width)
-            rows.append((scenario.scenario_id, value, low, high))
+            low, high = step.step_s * fastest / exp(width), step.step_s * slowest * exp(width)
+            rows.append((scenario.scenario_id, step.step_s, low, high))
         return pl.DataFrame(rows, ["scenario_id", "value", "low", "high"], orient="row")
 
     def _with_hosts(self, scenario: Scenario) -> tuple[float, float]:
         """Return how many times as long a step takes with the fastest and the slowest host."""
-        step = self.steps.step(scenario).alone
+        step = self.steps.step(scenario).alone.step
         if self.classes.of_node(node_type_of(scenario))[1] != "public":
             return 1.0, 1.0
         return self.classes.spread_of(step.host_us, step.gpu_us)
@@ -166,10 +166,9 @@ class GpuStepModel:
         again or the step is compiled, and no step that was measured was such.
         """
         forecast = self.steps.step(scenario)
-        step = forecast.alone
+        step = forecast.alone.step
         device, load = gpu_of(scenario), scenario.workload
         memory = memory_of(scenario)
-        free = forecast.free_batch_size(load.batch_size)
         past, where = self._past_of(scenario), reach_of(scenario)
         fastest, slowest = self._with_hosts(scenario)
         flops, trace = self.steps.model_flops(scenario), trace_of(scenario)
@@ -204,7 +203,7 @@ class GpuStepModel:
             "fastest_host": fastest,
             "slowest_host": slowest,
             "idle_share": step.idle_share,
-            "free_batch_size": free,
+            "free_batch_size": forecast.free_batch_size(load.batch_size),
             "peak_bytes": memory.allocated_bytes,
             "needed_bytes": memory.needed_bytes,
             "memory_parts": {**asdict(memory), "on_top_bytes": memory.on_top_bytes},
@@ -214,17 +213,17 @@ class GpuStepModel:
             "kept": self.steps.kept(scenario),
             "eager": self.steps.eager(scenario),
             "largest_batch_size": memory.largest_batch_size(device, load.batch_size),
-            "unknown_share": forecast.unknown_share,
+            "unknown_share": forecast.alone.unknown_share,
             "rests_on": "public" if self._rests_on_itself(scenario) else "data sheet",
             "own_traces": list(self.traces.get(device.name, ())),
             "own_share": self._own_share(scenario),
             "own_clusters": list(own_links) if where else [],
-            "timed_on": [dict(vars(each)) for each in self.steps.alone(scenario).timed_on],
+            "timed_on": [dict(vars(each)) for each in forecast.alone.timed_on],
             "past_error_percent": past.percent,
             "past_n": past.n,
             "past_devices": list(past.devices),
             "data_sheet": device.source,
-            "costliest": self.steps.alone(scenario).costliest,
+            "costliest": forecast.alone.costliest,
         }
 
     def split(self, scenario: Scenario) -> str | None:
@@ -320,7 +319,11 @@ def fit_model(
         for judged in judged_elsewhere(measured, times)
         if judged.measured.is_plain
     ]
-    devices = cases_of(*judged_devices(measured))
+    devices = [
+        JudgedCase.of(judged, "device")
+        for judged_steps in judged_devices(measured, fits_without_devices(measured))
+        for judged in judged_steps
+    ]
     past = past_errors({"timed": families, "untimed": devices})
     own = [timing for trace in traces for timing in trace.timings]
     timed, parallel = timed_kinds(measured.timings), Parallel.fitted(measured, clusters)
@@ -346,14 +349,14 @@ GPU_STEP = System(
     version="11",
     what="Steps of GPUs from operators, launches and exchanged gradients; names what binds.",
     source="ours, after Hafeez, Gandhi, Ceer, section IV",
-    tables=("run", "source", "external", "sample", *own_traces.TABLES, *own_clusters.TABLES),
+    tables=("run", "source", "external", "sample", *own_traces.TABLES, *timed_collectives.TABLES),
     inputs=requirements,
     any_recipe=True,
     fit=lambda tables: fit_model(
         read_measurements(tables),
         measured_hosts(tables["run"], tables["sample"]),
         own_traces.read_traces(tables),
-        own_clusters.read_clusters(tables),
+        timed_collectives.read_clusters(tables),
     ),
     load=lambda text, _: _in_json().validate_json(text),
     loads_alone=True,

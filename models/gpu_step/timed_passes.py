@@ -14,7 +14,7 @@ from typing import Any
 from models.gpu_step.channels_last import TwoLayouts, in_channels_last
 from models.gpu_step.device import devices
 from models.gpu_step.gpu_time import Timing
-from models.gpu_step.measurements import MeasuredPasses
+from models.gpu_step.measurements import MeasuredStep
 from models.gpu_step.operators import Work, work_of
 from models.gpu_step.public_rows import (
     STEP_KEY,
@@ -36,7 +36,7 @@ _SLOWED = ("NVIDIA_A100-PCIE-40GB", ("bert_large", "gpt2_large"))
 
 def neusight_passes(
     rows: RowsBySet,
-) -> tuple[tuple[MeasuredPasses, ...], list[Timing]]:
+) -> tuple[tuple[MeasuredStep, ...], list[Timing]]:
     keys = ("device", "model", "mode", "sequence_length", "batch")
     operations: dict[tuple[Any, ...], list[Fields]] = defaultdict(list)
     for row in rows["neusight", "operations"]:
@@ -63,16 +63,16 @@ def neusight_passes(
                 timings.append(Timing(forward[0], device, us, 1.0, row["family"]))
         metrics = published.get((*key, row["options"]), {})
         passes.append(
-            MeasuredPasses(
+            MeasuredStep(
                 "neusight",
                 row["model"],
                 row["family"],
-                row["mode"],
                 row["batch"],
                 device,
                 StepWork.of(works, calls),
                 1e6 * row["value"],
-                {
+                row["mode"],
+                published_us={
                     name.removesuffix("_step_time_s"): 1e6 * seconds
                     for name, seconds in metrics.items()
                 },
@@ -161,7 +161,7 @@ def backward_of(forward: Sequence[Operator]) -> Iterator[Operator]:
                 yield call("clone", given[:1], given[:1])
 
 
-def pycls_passes(rows: RowsBySet) -> Iterator[MeasuredPasses]:
+def pycls_passes(rows: RowsBySet) -> Iterator[MeasuredStep]:
     """Yield forward and backward of RegNets; no batch is stated of the others."""
     traces = traces_of(rows["pycls", "traces"])
     for row in rows["pycls", "pycls_v100"]:
@@ -170,7 +170,7 @@ def pycls_passes(rows: RowsBySet) -> Iterator[MeasuredPasses]:
             yield _of_images("pycls", "regnet", row, step_work(trace, None))
 
 
-def timm_passes(rows: RowsBySet) -> Iterator[MeasuredPasses]:
+def timm_passes(rows: RowsBySet) -> Iterator[MeasuredStep]:
     """Yield steps of contiguous tensors; the host's part of batches of hundreds is hidden."""
     traces = traces_of(rows["timm", "traces"])
     for row in rows["timm", "train_step_timm_rtx3090"]:
@@ -202,7 +202,7 @@ _COMPOSED = ("efficientnet", "mobilenet")
 """Begin names of networks that are traced with activations of several operators, timm's of one."""
 
 
-def timm_inference(rows: RowsBySet) -> Iterator[MeasuredPasses]:
+def timm_inference(rows: RowsBySet) -> Iterator[MeasuredStep]:
     """Yield forward passes in float16, contiguous and channels_last; norms do not see a batch."""
     traces = {
         key[:2]: (key[2], trace) for key, trace in traces_of(rows["timm", "infer_traces"]).items()
@@ -224,22 +224,22 @@ def timm_inference(rows: RowsBySet) -> Iterator[MeasuredPasses]:
                 else each
                 for each in work.works
             )
-            yield MeasuredPasses(
+            yield MeasuredStep(
                 f"timm_inference_{row['layout']}",
                 row["network"],
                 row["network"],
-                "inf",
                 batch,
                 devices()[row["device"]],
                 replace(work, works=works),
                 1e6 * batch / row["value"],
+                "inf",
             )
 
 
-def _of_images(source: str, family: str, row: Fields, work: StepWork) -> MeasuredPasses:
+def _of_images(source: str, family: str, row: Fields, work: StepWork) -> MeasuredStep:
     device = devices()[row["device"].lower()]
     us = 1e6 * row["value"]
-    return MeasuredPasses(source, row["network"], family, "train", row["batch"], device, work, us)
+    return MeasuredStep(source, row["network"], family, row["batch"], device, work, us)
 
 
 _SAILOR_TOKENS = 2048
@@ -256,7 +256,7 @@ _SAILOR_MODELS: Mapping[str, tuple[int, int, bool]] = {
 """Hidden size, heads, and whether products have TF32 where a GPU has it (by their speed)."""
 
 
-def sailor_layers(rows: Sequence[Fields]) -> Iterator[MeasuredPasses]:
+def sailor_layers(rows: Sequence[Fields]) -> Iterator[MeasuredStep]:
     """Yield layers; of tensor-parallel ranks only those without, whose passes wait for none."""
     keys = ("model", "device", "batch", "tensor_parallel")
     for (model, name, batch, ranks), times_s in by_subject(rows, *keys).items():
@@ -273,7 +273,7 @@ def sailor_layers(rows: Sequence[Fields]) -> Iterator[MeasuredPasses]:
         us = 1e6 * (times_s["forward_s"] + times_s["backward_s"])
         family = model.partition("-")[0]
         work = StepWork.of(works, [1] * len(works))
-        yield MeasuredPasses("sailor", model, family, "train", batch, device, work, us)
+        yield MeasuredStep("sailor", model, family, batch, device, work, us)
 
 
 def _sailor_layer(batch: int, hidden: int, heads: int, *, is_opt: bool) -> list[Operator]:

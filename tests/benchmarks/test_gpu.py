@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import gpu
+from benchmarks.gpu_figures import Figure
 from benchmarks.gpu_memory import tracked
 from models.gpu_step.judged_steps import without_device
 from models.gpu_step.measurements import Measurements
@@ -24,10 +25,10 @@ def few(monkeypatch: pytest.MonkeyPatch) -> Measurements:
 
 def test_every_figure_says_how_many_and_how_wrong(few: Measurements) -> None:
     lines: list[str] = []
-    report = gpu.measure(PUBLIC, lines.append)
-    assert (report.answered, report.asked) == (len(few.steps), len(few.steps))
+    outcome = gpu.measure(PUBLIC, lines.append)
+    assert outcome.notes[0].startswith(f"{len(few.steps)} of {len(few.steps)} steps of gpu_h100")
     assert len(lines) == 2
-    by_name = {figure.judged: figure for figure in report.figures}
+    by_name = {row["judged"]: Figure(**row) for row in outcome.table.to_dicts()}
     steps = by_name["gpu_h100, families left out: step"]
     assert steps.n == len(few.steps)
     assert 0 < steps.median <= steps.largest < 200

@@ -8,13 +8,13 @@ from typing import Any
 
 import polars as pl
 
-from models.gpu_step import own_clusters, own_traces
+from models.gpu_step import own_traces, timed_collectives
 from networks.gpu_steps import DataFlow, GpuStep, Operator, StepKey, Tensor
 from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
 from warehouse.sets import kept_runs, kept_tables
 from warehouse.tables import SCHEMAS
 
-TABLES = (*own_traces.TABLES, *own_clusters.TABLES)
+TABLES = (*own_traces.TABLES, *timed_collectives.TABLES)
 PUBLIC = Path(__file__).parents[3] / "data" / "public"
 NETWORKS = ("resnet50", "bert_base", "gpt2_small", "RegNetX-200MF")
 _TAKEN = {"gpu_h100": 1, "pycls": 1, "neusight": 40, "transformer_operators_a100": 100}

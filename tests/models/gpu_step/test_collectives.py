@@ -101,7 +101,7 @@ def test_intervals_are_as_wide_as_clusters_differ_that_are_left_out() -> None:
 
     def spread(*slowness: float) -> float:
         parts = [timed(each, topology, f"source c{place}") for place, each in enumerate(slowness)]
-        fitted = fit(pl.concat(parts))
+        fitted = fit(pl.concat(parts)).with_widths()
         asked = replace(topology, cluster="source other")
         (middle,), (slow,) = (
             seconds(each, asked, 1e9) for each in (fitted, replace(fitted, deviations=NINE_OF_TEN))

@@ -15,6 +15,7 @@ from models.gpu_step.step import step_work
 from networks.gpu_steps import GpuStep
 from networks.gpu_trace import Precision, trace_step
 from networks.own_torch import exchange_tensors
+from tests.models.gpu_step.blocks import Block
 
 Made = tuple[torch.nn.Module, torch.Tensor, torch.Tensor]
 ROWS, WIDTH = 2048, 64
@@ -178,32 +179,11 @@ def scheduled(made: Made) -> list[float]:
     return found
 
 
-class _Block(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second = torch.nn.LayerNorm(WIDTH), torch.nn.LayerNorm(WIDTH)
-        self.heads = torch.nn.Linear(WIDTH, 3 * WIDTH)
-        self.joined = torch.nn.Linear(WIDTH, WIDTH)
-        self.inner = torch.nn.Linear(WIDTH, 4 * WIDTH)
-        self.outer = torch.nn.Linear(4 * WIDTH, WIDTH)
-        self.dropout = torch.nn.Dropout(0.1)
-
-    def forward(self, given: torch.Tensor) -> torch.Tensor:
-        batch, words, width = given.shape
-        heads = self.heads(self.first(given)).view(batch, words, 3, 4, width // 4)
-        query, key, value = heads.permute(2, 0, 3, 1, 4)
-        attended = torch.nn.functional.scaled_dot_product_attention(query, key, value)
-        joined = self.joined(attended.transpose(1, 2).reshape(batch, words, width))
-        given = given + self.dropout(joined)
-        inner = torch.nn.functional.gelu(self.inner(self.second(given)))
-        return given + self.dropout(self.outer(inner))
-
-
 def transformer() -> Made:
     words, classes = torch.zeros(8, 128, dtype=torch.int64), 1000
     module = torch.nn.Sequential(
         torch.nn.Embedding(classes, WIDTH),
-        _Block(),
+        Block(WIDTH, 0.1),
         torch.nn.LayerNorm(WIDTH),
         torch.nn.Linear(WIDTH, classes),
         torch.nn.Flatten(0, 1),

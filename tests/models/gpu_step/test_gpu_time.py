@@ -135,29 +135,6 @@ def test_nothing_is_faster_than_its_peak_but_winograds_convolutions() -> None:
         assert _us(fitted, work, v100) == pytest.approx(least_us)
 
 
-def test_a_family_that_is_left_out_has_no_influence() -> None:
-    """Its times are permuted; forecasts of it from the others stay as they are, to the bit."""
-    families = {"a": _made_up(H100, 0.5, 1), "b": _made_up(H100, 0.7, 2), "c": _made_up(H100, 1, 3)}
-    times_us = [timing.us for timing in families["c"]]
-    random.Random(4).shuffle(times_us)
-    permuted = [
-        Timing(timing.work, timing.device, us)
-        for timing, us in zip(families["c"], times_us, strict=True)
-    ]
-
-    def forecasts(c: list[Timing]) -> list[float]:
-        everything = {**families, "c": c}
-        kept = [timing for name in ("a", "b") for timing in everything[name]]
-        fitted = gpu_time.fit(kept)
-        return fitted.us([timing.work for timing in c], [H100])[0].tolist()
-
-    assert forecasts(families["c"]) == forecasts(permuted)
-    all_of_them = gpu_time.fit([timing for name in families for timing in families[name]])
-    with_permuted = gpu_time.fit([*families["a"], *families["b"], *permuted])
-    work = families["c"][0].work
-    assert _us(all_of_them, work) != _us(with_permuted, work)
-
-
 def test_half_precision_has_peaks_of_its_own() -> None:
     assert H100.peak_of(_product(64, 64, 64, "bfloat16")) == (989.4e12, "bfloat16")
     v100 = devices()["v100"]
@@ -213,11 +190,4 @@ def test_peaks_are_those_of_cores_that_a_board_has() -> None:
         assert 1.6e9 < clock_hz < 2.6e9, name
     # Matrix units of an A10G do twice that in half precision, and in TF32 as much.
     a10g = devices()["a10g"]
-    assert (
-        (a10g.peak["tf32"], a10g.peak["bfloat16"])
-        == (35e12, 70e12)
-        == (
-            a10g.peak["float32"],
-            2 * a10g.peak["float32"],
-        )
-    )
+    assert [a10g.peak[of] for of in ("float32", "tf32", "bfloat16")] == [35e12, 35e12, 70e12]

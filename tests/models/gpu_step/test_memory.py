@@ -13,6 +13,7 @@ from models.gpu_step.device import devices
 from models.gpu_step.memory import Memory, peak_memory
 from networks.gpu_steps import GpuStep, Tensor, step_precision
 from networks.gpu_trace import trace_step
+from tests.models.gpu_step.blocks import Block
 from warehouse.records import Optimizer
 
 
@@ -114,31 +115,6 @@ class _Network(torch.nn.Module):
         return torch.as_tensor(self.head(hidden)).flatten(0, 1)
 
 
-class _Block(torch.nn.Module):
-    """A block of a GPT with four heads."""
-
-    def __init__(self, hidden: int) -> None:
-        super().__init__()
-        self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(hidden) for _ in range(2))
-        self.given, self.projected = (
-            torch.nn.Linear(hidden, 3 * hidden),
-            torch.nn.Linear(hidden, hidden),
-        )
-        self.up, self.down = (
-            torch.nn.Linear(hidden, 4 * hidden),
-            torch.nn.Linear(4 * hidden, hidden),
-        )
-
-    def forward(self, given: torch.Tensor) -> torch.Tensor:
-        batch, length, hidden = given.shape
-        heads = self.given(self.norms[0](given)).view(batch, length, 3, 4, hidden // 4)
-        query, key, value = heads.permute(2, 0, 3, 1, 4).unbind()
-        seen = torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
-        given = given + self.projected(seen.transpose(1, 2).flatten(2))
-        wide = torch.nn.functional.gelu(self.up(self.norms[1](given)))
-        return given + torch.as_tensor(self.down(wide))
-
-
 def test_activations_of_a_transformer_are_what_its_authors_count() -> None:
     """Korthikanti et al. (2022), equation 2 without dropout: 32 bytes of each word and feature.
 
@@ -147,7 +123,7 @@ def test_activations_of_a_transformer_are_what_its_authors_count() -> None:
     layers, length, hidden = 12, 256, 128
     with FakeTensorMode(allow_non_fake_inputs=True):
         network = torch.nn.Sequential(
-            torch.nn.Embedding(64, hidden), *(_Block(hidden) for _ in range(layers))
+            torch.nn.Embedding(64, hidden), *(Block(hidden) for _ in range(layers))
         )
         head = torch.nn.Sequential(network, torch.nn.Linear(hidden, 64), torch.nn.Flatten(0, 1))
         labels, words = (torch.zeros(length, dtype=torch.int64) for _ in range(2))

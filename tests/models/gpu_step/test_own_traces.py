@@ -23,9 +23,13 @@ def half(*sides: int) -> Tensor:
     return Tensor(sides, "bfloat16")
 
 
+def full(*sides: int) -> Tensor:
+    return Tensor(sides, "float32")
+
+
 HALF = "c10::BFloat16"
-TOLD: list[tuple[tuple[Any, ...], Work]] = [
-    (PRODUCT, work_of(Operator("mm", (half(512, 1024), half(1024, 256)), (half(512, 256),)))),
+TOLD: list[tuple[tuple[Any, ...], Operator]] = [
+    (PRODUCT, Operator("mm", (half(512, 1024), half(1024, 256)), (half(512, 256),))),
     (
         (
             "aten::cudnn_convolution",
@@ -34,12 +38,8 @@ TOLD: list[tuple[tuple[Any, ...], Work]] = [
             ["", "", "[3, 3]", "[2, 2]", "[1, 1]", "1", "False", "False", "True"],
             "sm90_xmma_fprop_implicit_gemm_tf32f32",
         ),
-        work_of(
-            Operator(
-                "convolution",
-                (Tensor((8, 3, 224, 224), "float32"), Tensor((64, 3, 7, 7), "float32")),
-                (Tensor((8, 64, 112, 112), "float32"),),
-            )
+        Operator(
+            "convolution", (full(8, 3, 224, 224), full(64, 3, 7, 7)), (full(8, 64, 112, 112),)
         ),
     ),
     (
@@ -50,45 +50,37 @@ TOLD: list[tuple[tuple[Any, ...], Work]] = [
             [*[""] * 7, "0.", "True", "False"],
             "flash_fwd_kernel",
         ),
-        work_of(
-            Operator(
-                "_flash_attention_forward",
-                (half(2, 12, 128, 64),) * 3,
-                (half(2, 12, 128, 64),),
-                flops=2.0 * 2 * 2 * 12 * 128 * 129 / 2 * 64,
-            )
+        Operator(
+            "_flash_attention_forward",
+            (half(2, 12, 128, 64),) * 3,
+            (half(2, 12, 128, 64),),
+            flops=2.0 * 2 * 2 * 12 * 128 * 129 / 2 * 64,
         ),
     ),
     (
         ("aten::add_", [[32, 64], [64], []], ["float", "float", "Scalar"], ["", "", "1"], "vector"),
-        work_of(
-            Operator(
-                "add_",
-                (Tensor((32, 64), "float32"), Tensor((64,), "float32")),
-                (Tensor((32, 64), "float32"),),
-            )
-        ),
+        Operator("add_", (full(32, 64), full(64)), (full(32, 64),)),
     ),
     (
         ("aten::copy_", [[32, 64], [32, 64], []], [HALF, "float", ""], [""] * 3, "to_half"),
-        work_of(Operator("_to_copy", (Tensor((32, 64), "float32"),), (half(32, 64),))),
+        Operator("_to_copy", (full(32, 64),), (half(32, 64),)),
     ),
     (
         ("aten::sum", [[32, 64], [], []], ["float", "", ""], ["", "[0]", "False"], "reduce"),
-        work_of(Operator("sum", (Tensor((32, 64), "float32"),), (Tensor((64,), "float32"),))),
+        Operator("sum", (full(32, 64),), (full(64),)),
     ),
 ]
 
 
-@pytest.mark.parametrize(("call", "work"), TOLD)
+@pytest.mark.parametrize(("call", "operator"), TOLD)
 def test_an_operator_is_what_a_traced_step_has(
-    tmp_path: Path, call: tuple[Any, ...], work: Work
+    tmp_path: Path, call: tuple[Any, ...], operator: Operator
 ) -> None:
     path = write_trace(tmp_path / "step.json", [(*call, 40.0), (*call, 60.0)])
     (trace,) = read_traces(trace_tables(path, "g6.xlarge"))
     assert trace.device.name == "l4"
     (timing,) = trace.timings
-    assert timing.work == work
+    assert timing.work == work_of(operator)
     assert (timing.us, timing.calls) == pytest.approx((50.0, 2.0))
 
 

@@ -12,17 +12,11 @@ def _all(count: int, us: float) -> Vector:
     return np.full(count, us)
 
 
-def test_long_kernels_bind_the_gpu() -> None:
-    step = simulate(_all(20, 10), _all(20, 100))
-    assert step.step_us == pytest.approx(2000)
-    assert step.binds == "gpu"
+@pytest.mark.parametrize(("gpu_us", "step_us", "binds"), [(100, 2000, "gpu"), (1, 200, "host")])
+def test_the_slower_of_both_binds(gpu_us: float, step_us: float, binds: str) -> None:
+    step = simulate(_all(20, 10), _all(20, gpu_us))
+    assert (step.step_us, step.binds) == (pytest.approx(step_us), binds)
     assert step.idle_share == pytest.approx(0.9)
-
-
-def test_short_kernels_wait_for_the_host() -> None:
-    step = simulate(_all(20, 10), _all(20, 1))
-    assert step.step_us == pytest.approx(200)
-    assert step.binds == "host"
 
 
 def test_a_value_that_is_asked_for_stops_the_host() -> None:

@@ -13,7 +13,13 @@ from models.gpu_step.collectives import Collectives
 from models.gpu_step.data_parallel import Interference
 from models.gpu_step.measurements import Measurements
 from models.gpu_step.public_measurements import read_measurements
-from models.gpu_step.scaling import Scaling, fit_interference, forecast_s, judged_sources
+from models.gpu_step.scaling import (
+    Scaling,
+    exchanges_of,
+    fit_interference,
+    forecast_s,
+    judged_sources,
+)
 from tests.models.gpu_step.public import PUBLIC
 from warehouse.sets import kept_runs, kept_tables
 
@@ -107,14 +113,14 @@ def test_a_source_that_is_left_out_has_no_influence_on_its_forecasts() -> None:
 def test_the_fewest_gpus_are_met_exactly() -> None:
     scaling = scalings("mpt_training_a100")[0]
     same = replace(scaling, more=scaling.fewest)
-    forecast = forecast_s(same, known(), Interference(0.2, 0.01))
+    forecast = forecast_s(same, exchanges_of(same, known()), Interference(0.2, 0.01))
     assert forecast == pytest.approx(scaling.fewest_s, rel=1e-3)
 
 
 def test_interference_is_found_again() -> None:
     true = Interference(0.3, 0.01)
     given = [
-        replace(scaling, more_s=forecast_s(scaling, known(), true))
+        replace(scaling, more_s=forecast_s(scaling, exchanges_of(scaling, known()), true))
         for scaling in scalings("mpt_training_a100")
     ]
     assert fit_interference(given, known()) == true

@@ -18,7 +18,7 @@ from models.gpu_step import scenario_steps
 from models.gpu_step.host_time import RELATIVE, HostTime
 from models.gpu_step.judged_steps import (
     PastErrors,
-    cases_of,
+    fits_without_devices,
     judged_devices,
     judged_families,
     simulated,
@@ -402,13 +402,6 @@ def test_a_sharded_network_exchanges_more_and_needs_less_memory() -> None:
     assert known and all(isinstance(refusal, Refusal) for refusal in known)
 
 
-def test_a_fit_that_is_read_again_forecasts_the_same() -> None:
-    again = GPU_STEP.load(model().parameters_json(), {})
-    assert isinstance(again, FittedWithDetail)
-    cases = [scenario(batch_size=64), scenario("g5.xlarge", batch_size=4096, precision="bfloat16")]
-    assert again.predict(cases).equals(model().predict(cases))
-
-
 def test_intervals_hold_nine_of_ten_errors_and_the_next_one() -> None:
     errors = [0.01 * percent for percent in range(1, 20)]
     past = PastErrors.of(errors)
@@ -458,15 +451,9 @@ def test_a_device_that_is_left_out_has_no_influence_on_its_forecasts() -> None:
     permuted = replace(plain, timings=timings)
 
     def forecasts(measurements: Measurements, name: str) -> list[float]:
-        names = [passes.device.name for passes in measurements.passes]
-        order = [
-            measured_device
-            for device in sorted(set(names))
-            for measured_device in names
-            if measured_device == device
-        ]
-        errors = [case.error for case in cases_of(*judged_devices(replace(measurements, steps=())))]
-        return [error for error, device in zip(errors, order, strict=True) if device == name]
+        only = replace(measurements, steps=())
+        passes, _ = judged_devices(only, fits_without_devices(only))
+        return [judged.error for judged in passes if judged.measured.device.name == name]
 
     assert forecasts(plain, "v100") == forecasts(permuted, "v100")
     assert forecasts(plain, "t4") != forecasts(permuted, "t4")

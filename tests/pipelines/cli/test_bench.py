@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from benchmarks import gpu, gpu_figures, history
@@ -79,9 +80,8 @@ def test_each_benchmark_says_what_it_measures_and_needs(stepcast: Stepcast) -> N
 def test_gpus_figures_go_into_the_page(
     stepcast: Stepcast, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    figures = (gpu_figures.Figure("steps", 7, 12.34, 10.0, 20.0, "15 %"),)
-    report = gpu.GpuReport(figures, 7, 7, 3.0)
-    monkeypatch.setattr(gpu, "measure", lambda *_: report)
+    figures = pl.DataFrame([gpu_figures.Figure("steps", 7, 12.34, 10.0, 20.0, "15 %")])
+    monkeypatch.setattr(gpu, "measure", lambda *_: Outcome(figures))
     page = tmp_path / "accuracy.md"
     page.write_text((CHECKOUT / "docs" / "accuracy.md").read_text())
     answer = stepcast("bench", "gpu", "--page", str(page))

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from models.gpu_step import scenario_steps
-from models.gpu_step.own_clusters import TCP_BPS, rated, read_clusters, tcp_bps
 from models.gpu_step.system import GPU_STEP, GpuStepModel
+from models.gpu_step.timed_collectives import TCP_BPS, rated, read_clusters, tcp_bps
 from tests.models.gpu_step.public import made_up_steps, public_tables, scenario
 from warehouse.records import NodeGroup, Scenario, Strategy
 from warehouse.tables import SCHEMAS
