@@ -159,7 +159,7 @@ class OpeningFigures:
     Attributes:
         systems: that made the forecasts.
         nine_of_ten: the 90th percentile of absolute errors, percent, interpolated; None: no error.
-        inside: the share of measurements inside of the interval, percent; None: there is none.
+        inside: how many measurements are inside of the interval.
         inside_n: how many forecasts have an interval.
         sealed: how many forecasts were published before their scenarios were measured.
         before: how many more had been made when the run that judges them began.
@@ -169,17 +169,12 @@ class OpeningFigures:
 
     systems: tuple[str, ...]
     nine_of_ten: float | None
-    inside: float | None
+    inside: int
     inside_n: int
     sealed: int
     before: int
     after: int
     points: pl.DataFrame
-
-    @property
-    def inside_count(self) -> int:
-        """How many measurements were inside."""
-        return round((self.inside or 0.0) * self.inside_n / 100)
 
 
 def opening_figures(rows: pl.DataFrame) -> OpeningFigures:
@@ -191,11 +186,10 @@ def opening_figures(rows: pl.DataFrame) -> OpeningFigures:
     counted = judged.filter(headline_filter(rows), ~pl.col("host_busy"))
     made = counted["made"].to_list()
     inside = counted.select(pl.col("measured").is_between("low", "high")).to_series().drop_nulls()
-    share = 100 * sum(inside) / len(inside) if len(inside) else None
     return OpeningFigures(
         systems=tuple(counted["system"].drop_nulls().unique().sort()),
         nine_of_ten=counted["error_percent"].abs().quantile(0.9, "linear"),
-        inside=share,
+        inside=sum(inside),
         inside_n=len(inside),
         sealed=made.count("sealed"),
         before=made.count("before"),

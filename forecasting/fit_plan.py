@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
-from forecasting.fits import Fit, FitGroup, FitInputs, load_or_fit
+from forecasting.fits import Fit, FitGroup
 from forecasting.forecast_history import Figures
 from forecasting.history_scope import Runs
 from forecasting.scope import Asked, ForecastRefusal, Matched, Scope
@@ -61,22 +61,6 @@ def match(questions: Sequence[Asked], systems: Sequence[System], scope: Scope) -
         for of_group in members.values()
     )
     return Plan(matched, groups)
-
-
-def fit_groups(
-    inputs: Mapping[FitGroup, FitInputs], scope: Scope, say: Say
-) -> dict[FitGroup, Fit | BadInput]:
-    """Return the fit of each group, kept or made, or why there is none.
-
-    Args:
-        inputs: as `read_fit_inputs` returns them.
-        scope: whose runs these are.
-        say: told what takes long.
-    """
-    return {
-        group: load_or_fit(group, of, backend=scope.backend, host_id=scope.host_id, say=say)
-        for group, of in inputs.items()
-    }
 
 
 def figures_of(fit: Fit, scenario: Scenario) -> Figures:

@@ -39,6 +39,12 @@ class FitGroup:
         """The runs by their names, the oldest first."""
         return tuple(run.run_id for run in reversed(self.runs))
 
+    def elsewhere(self, host_id: str) -> list[str]:
+        """Return the runs of other hosts; what others measured is of no host of ours."""
+        return [
+            run.run_id for run in self.runs if run.host_id != host_id and run.backend != "imported"
+        ]
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -66,29 +72,19 @@ class Fit:
         return self.group.runs
 
 
-@dataclass(frozen=True)
-class FitInputs:
-    """What a group is fitted to, and what the history keeps of such fits.
-
-    Attributes:
-        tables: the rows that the fit sees; none where the kept one needs none.
-        kept: the fit, as query `fits` has it; None: it has to be made.
-        known: the runs of each fit of this system that is kept, by whatever code.
-    """
-
-    tables: Tables
-    kept: Mapping[str, Any] | None
-    known: Sequence[Sequence[str]]
+Fitter = Callable[[Callable[[str], None]], Fit | BadInput]
+"""Returns a fit, or why there is none; tells what takes long to whom it is given."""
 
 
-def read_fit_inputs(
-    groups: Sequence[FitGroup], host_id: str, warehouse: Warehouse
-) -> dict[FitGroup, FitInputs]:
+def read_fits(
+    groups: Sequence[FitGroup], backend: Backend, host_id: str, warehouse: Warehouse
+) -> dict[FitGroup, Fitter]:
     """Read what fits of some groups need; a table is read once for all of them.
 
     Args:
         groups: what is fitted.
-        host_id: the host that forecasts are about.
+        backend: that forecasts are about.
+        host_id: the same, of hosts.
         warehouse: the history.
     """
     if not groups:
@@ -105,17 +101,19 @@ def read_fit_inputs(
     reading = [group for group in groups if kept[group] is None or not group.system.loads_alone]
     run_ids = _run_ids_by_tables(reading)
     rows = {names: warehouse.visible_tables(names, ids) for names, ids in run_ids.items()}
-    inputs = {}
+    fitters: dict[FitGroup, Fitter] = {}
     for group in groups:
-        system, names = group.system, group.system.tables
+        names = group.system.tables
         tables: Tables = rows[names] if group in reading else {}
         if tables and len(group.run_ids) < len(run_ids[names]):
             seen = pl.col("run_id").is_in(group.run_ids)
             tables = {name: table.filter(seen) for name, table in tables.items()}
-        tables = mark_foreign_hosts(tables, host_id)
-        of_system = known.filter(system=system.name, model_version=system.version)
-        inputs[group] = FitInputs(tables, kept[group], of_system["run_ids"].to_list())
-    return inputs
+        if "run" in tables and (elsewhere := group.elsewhere(host_id)):
+            # A fit sees which runs are of other hosts, where some are.
+            marked = tables["run"].with_columns(elsewhere=pl.col("run_id").is_in(elsewhere))
+            tables = {**tables, "run": marked}
+        fitters[group] = partial(load_or_fit, group, tables, kept[group], known, backend, host_id)
+    return fitters
 
 
 def _run_ids_by_tables(groups: Sequence[FitGroup]) -> dict[tuple[str, ...], list[str]]:
@@ -128,8 +126,9 @@ def _run_ids_by_tables(groups: Sequence[FitGroup]) -> dict[tuple[str, ...], list
 
 def load_or_fit(
     group: FitGroup,
-    inputs: FitInputs,
-    *,
+    tables: Tables,
+    kept: Mapping[str, Any] | None,
+    known: pl.DataFrame,
     backend: Backend,
     host_id: str,
     say: Callable[[str], None],
@@ -139,17 +138,30 @@ def load_or_fit(
     A fit is kept for a system and its version, the tables it reads, the runs and rows that it saw,
     and the code that made it (`forecasting.code`): other changes fit nothing anew. The last fits of
     this process are at hand: a service is asked again and again.
+
+    Args:
+        group: what is fitted.
+        tables: the rows that the fit sees; none where the kept one needs none.
+        kept: the fit, as query `fits` has it; None: it has to be made.
+        known: all fits that are kept, by whatever code.
+        backend: that forecasts are about.
+        host_id: the same, of hosts.
+        say: told what takes long.
     """
-    seen: Hashable = inputs.kept and inputs.kept["fit_id"]
-    if inputs.kept is None:
-        tables = sorted(inputs.tables.items())
-        seen = tuple((name, len(of), of.hash_rows().sum()) for name, of in tables)
+    seen: Hashable = kept and kept["fit_id"]
+    if kept is None:
+        rows = sorted(tables.items())
+        seen = tuple((name, len(of), of.hash_rows().sum()) for name, of in rows)
     key = group.system, code_digest(), group.run_ids, backend, host_id, seen
     with _LOCKS.setdefault(key, Lock()):  # others fit something else meanwhile
         fit = _at_hand.pop(key, None)
         if fit is None:
             try:
-                fit = _kept(group, inputs) or _made(group, inputs, backend, host_id, say)
+                fit = (
+                    _made(group, tables, known, backend, host_id, say)
+                    if kept is None
+                    else _loaded(group, tables, kept)
+                )
             except BadInput as error:
                 return error
         _at_hand[key] = fit
@@ -163,26 +175,26 @@ _LOCKS = WeakValueDictionary[Hashable, Any]()
 _at_hand: dict[Hashable, Fit] = {}
 
 
-def _kept(group: FitGroup, inputs: FitInputs) -> Fit | None:
-    if (kept := inputs.kept) is None:
-        return None
-    loaded = cache(partial(group.system.load, str(kept["parameters"]), inputs.tables))
+def _loaded(group: FitGroup, tables: Tables, kept: Mapping[str, Any]) -> Fit:
+    loaded = cache(partial(group.system.load, str(kept["parameters"]), tables))
     return Fit(group, str(kept["fit_id"]), loaded, kept["created_at"], kept["row_count"], None)
 
 
 def _made(
     group: FitGroup,
-    inputs: FitInputs,
+    tables: Tables,
+    known: pl.DataFrame,
     backend: Backend,
     host_id: str,
     say: Callable[[str], None],
 ) -> Fit:
-    system, tables = group.system, inputs.tables
+    system = group.system
     say(f"fit {system.name} to {len(group.runs)} runs")
     fitted = system.fit(tables)
     wanted = set(group.run_ids)
+    of_system = known.filter(system=system.name, model_version=system.version)["run_ids"]
     # In the order of a fit that saw the same runs, the same fit again is the same fit.
-    run_ids = next((ids for ids in inputs.known if set(ids) == wanted), group.run_ids)
+    run_ids = next((ids for ids in of_system.to_list() if set(ids) == wanted), group.run_ids)
     record = FitRecord(
         system=system.name,
         model_version=system.version,
@@ -206,22 +218,6 @@ def data_hash(tables: Tables) -> str:
     for name, table in sorted(tables.items()):
         digest.update(f"{name}\n{table.write_csv()}".encode())
     return digest.hexdigest()[:16]
-
-
-def mark_foreign_hosts(tables: Tables, host_id: str) -> Tables:
-    """Return what a fit sees: where some runs are of other hosts, `run` says which (`elsewhere`).
-
-    Args:
-        tables: rows of raw tables.
-        host_id: the host that forecasts are about.
-    """
-    runs = tables.get("run")
-    if runs is None:
-        return tables
-    # What others measured is of no host that forecasts are about.
-    elsewhere = (pl.col("host_id") != host_id) & (pl.col("backend") != "imported")
-    marked = runs.with_columns(elsewhere=elsewhere)
-    return {**tables, "run": marked} if marked["elsewhere"].any() else tables
 
 
 def row_filter(system: System) -> str:
@@ -248,12 +244,10 @@ def newest_kept_fit(
         row_filter=row_filter(system),
         row_count=row_count,
     )
-    here = [
-        run.host_id for run in group.runs if run.backend == "imported" or run.host_id == host_id
-    ]
-    if len(here) < len(group.runs) and "run" in system.tables:
+    if (elsewhere := group.elsewhere(host_id)) and "run" in system.tables:
         # The same runs tell something else to each of their hosts.
-        kept = kept.filter(pl.col("host_id").is_in(list(set(here))))
+        here = {run.host_id for run in group.runs if run.run_id not in elsewhere}
+        kept = kept.filter(pl.col("host_id").is_in(list(here)))
     wanted = set(group.run_ids)
     fits = [row for row in kept.to_dicts() if set(row["run_ids"]) == wanted]
     return fits[-1] if fits else None

@@ -12,8 +12,8 @@ from functools import cache, cached_property, partial
 from typing import Any, cast
 
 from forecasting.costs import prices_of, samples_per_s, usd_per_hour, usd_per_million_samples
-from forecasting.fit_plan import Key, Plan, Say, figures_of, fit_groups, match
-from forecasting.fits import Fit, FitGroup, FitInputs, read_fit_inputs
+from forecasting.fit_plan import Key, Plan, Say, figures_of, match
+from forecasting.fits import Fit, FitGroup, Fitter, read_fits
 from forecasting.forecast_history import (
     Figures,
     ForecastHistory,
@@ -231,16 +231,16 @@ def _read(
     scope: HistoryScope,
     warehouse: Warehouse,
     known_by: datetime | None,
-) -> tuple[Plan, HistoryScope, Mapping[FitGroup, FitInputs], ForecastHistory]:
+) -> tuple[Plan, HistoryScope, Mapping[FitGroup, Fitter], ForecastHistory]:
     plan = match(questions, systems, scope)
-    inputs = read_fit_inputs(plan.groups, scope.host_id, warehouse)
-    return plan, scope, inputs, read_history(warehouse, plan.groups, scope.chosen_host, known_by)
+    fitters = read_fits(plan.groups, scope.backend, scope.host_id, warehouse)
+    return plan, scope, fitters, read_history(warehouse, plan.groups, scope.chosen_host, known_by)
 
 
 def _forecast(
     plan: Plan,
     scope: HistoryScope,
-    inputs: Mapping[FitGroup, FitInputs],
+    fitters: Mapping[FitGroup, Fitter],
     history: ForecastHistory,
     warehouse: Warehouse,
     *,
@@ -249,7 +249,7 @@ def _forecast(
     say: Say = lambda _: None,
     informed: Callable[[Fit], FittedSystem] | None = None,
 ) -> ForecastAnswer:
-    fits = fit_groups(inputs, scope, say)
+    fits = {group: fit(say) for group, fit in fitters.items()}
     if informed is not None:
         fits = {
             group: replace(fit, fitted=cache(partial(informed, fit)))
@@ -311,8 +311,8 @@ def fit_for_scenario(
     with warehouse.reading():
         scope = HistoryScope.read(warehouse, [first], chosen_host=chosen_host, known_by=known_by)
         plan = match([first], [system], scope)
-        inputs = read_fit_inputs(plan.groups, chosen_host.host_id, warehouse)
-    fits = fit_groups(inputs, scope, say)
+        fitters = read_fits(plan.groups, scope.backend, scope.host_id, warehouse)
+    fits = {group: fit(say) for group, fit in fitters.items()}
     write_forecasts((), chosen_host, warehouse, _made(fits))
     fit = next(iter(fits.values()), None)
     return fit.fitted() if isinstance(fit, Fit) else None
@@ -348,8 +348,8 @@ def _answer(
     try:
         known = _known(fit, key, history)
         # Beside its detail a forecast is that of the same step, whatever was kept under its name.
-        is_kept = telling is None
-        value, low, high, unknown = known if known and is_kept else figures_of(fit, scenario)
+        kept = known if telling is None else None
+        value, low, high, unknown = kept or figures_of(fit, scenario)
         own = fit.fitted() if system.has_fallback else None
         answered_by = own.answered_by(scenario) if isinstance(own, FittedWithFallback) else None
         detail = None if telling is None else telling.detail(scenario)

@@ -5,8 +5,8 @@ from itertools import chain
 
 import polars as pl
 
-from forecasting.fit_plan import figures_of, fit_groups, match
-from forecasting.fits import Fit, FitGroup, read_fit_inputs
+from forecasting.fit_plan import figures_of, match
+from forecasting.fits import Fit, FitGroup, read_fits
 from forecasting.forecast_history import metric_of, prediction_of
 from forecasting.inputs import in_order, systems_of
 from forecasting.scope import RoundScope
@@ -68,8 +68,8 @@ def _fits_of(
     system: System, curves: Sequence[Curve], scope: RoundScope
 ) -> dict[FitGroup, Fit | BadInput]:
     groups = match(curves, [system], scope).groups
-    inputs = read_fit_inputs(groups, scope.host_id, scope.warehouse)
-    return fit_groups(inputs, scope, lambda _: None)
+    fitters = read_fits(groups, scope.backend, scope.host_id, scope.warehouse)
+    return {group: fit(lambda _: None) for group, fit in fitters.items()}
 
 
 def predict_round(round_: Round, warehouse: Warehouse, progress: Progress) -> None:

@@ -32,7 +32,8 @@ def of_all_systems(answer: DecisionAnswer, name: str | None = None) -> Figure:
         time_s, cost_usd = candidate.spans(answer.level)
         return time_s.times(1 / 3600), cost_usd
 
-    question, choice, limits = answer.question, answer.decision.choice, answer.objective.limits
+    question, choice = answer.question, answer.decision.choice
+    limits = question.objective.limits
     is_of_catalogue = answer.is_of_catalogue
     inches = _INCHES_OF_CATALOGUE if is_of_catalogue else _INCHES
     figure = Figure(figsize=inches, layout="constrained")

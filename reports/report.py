@@ -173,9 +173,10 @@ def figures(evaluation: Evaluation) -> str:
 
 def _inside(opening: OpeningFigures, when: str) -> tuple[str, tuple[str, ...]]:
     """Return which share of measurements was inside; of few, how many."""
-    counts = f"{opening.inside_count} of {opening.inside_n}"
-    few = 0 < opening.inside_n < _FEW
-    return counts if few else percent(opening.inside), (f"nine of ten are expected; {counts}", when)
+    counts, n = f"{opening.inside} of {opening.inside_n}", opening.inside_n
+    share = percent(100 * opening.inside / n if n else None)
+    shown = counts if 0 < n < _FEW else share
+    return shown, (f"nine of ten are expected; {counts}", when)
 
 
 def left_out_lines(rows: pl.DataFrame, result: Summary) -> Iterator[str]:

@@ -232,9 +232,9 @@ def loaded_by(modules: str) -> set[str]:
     return set(ran.stdout.split())
 
 
-FITS = ("load_or_fit", "read_fit_inputs")
+FITS = ("load_or_fit", "read_fits")
 """Functions of `forecasting.fits` that make fits, or load them."""
-FITTERS = {"forecasting.fit_plan", "forecasting.forecast", "forecasting.round_forecasts"}
+FITTERS = {"forecasting.forecast", "forecasting.round_forecasts"}
 
 
 def test_one_way_leads_from_the_history_to_a_forecast() -> None:

@@ -53,9 +53,6 @@ from warehouse.ledger import price_snapshot
 from warehouse.records import Backend, BadInput, Recommendation, Scenario
 from warehouse.warehouse import Warehouse
 
-# What measuring a scenario takes and costs, beside what it is worth to a choice.
-
-
 _KEEP = 2
 _LIMITS = {"minimize", "max_hours", "budget_usd", "max_usd_per_hour", "late"}
 """Fields of a question that say what is wanted, not what is trained."""
@@ -86,17 +83,17 @@ def measurements(
         objective: what is wanted.
         scenarios: of the candidates, by id.
     """
-    return [_measured(worth, scenarios) for worth in worth_measuring(candidates, objective)[:_KEEP]]
-
-
-def _measured(worth: MeasurementWorth, scenarios: Mapping[str, Scenario]) -> Measurement:
-    candidate = worth.candidate
-    scenario = scenarios[candidate.scenario_id]
-    probe = measuring_probe(scenario)
-    needs = list(probe.needs(RequestedScenarios(test=(scenario,)), probe.settings()))
-    seconds = sum(expected_s(start) for start in group_by_start(needs))
-    seconds += candidate.expected.fixed_s
-    return Measurement(worth, probe.name, seconds / 60, candidate.usd_per_hour * seconds / 3600)
+    found = []
+    for worth in worth_measuring(candidates, objective)[:_KEEP]:
+        candidate = worth.candidate
+        scenario = scenarios[candidate.scenario_id]
+        probe = measuring_probe(scenario)
+        needs = list(probe.needs(RequestedScenarios(test=(scenario,)), probe.settings()))
+        seconds = sum(expected_s(start) for start in group_by_start(needs))
+        seconds += candidate.expected.fixed_s
+        usd = candidate.usd_per_hour * seconds / 3600
+        found.append(Measurement(worth, probe.name, seconds / 60, usd))
+    return found
 
 
 Say = Callable[[str], None]
@@ -158,11 +155,6 @@ class DecisionAnswer:
     recommendation_id: str
     left_out: Mapping[str, str] | None = None
 
-    @cached_property
-    def objective(self) -> Objective:
-        """What is wanted."""
-        return self.question.objective
-
     @property
     def is_of_catalogue(self) -> bool:
         """Whether all node types with GPUs were asked about, not some that were named."""
@@ -206,7 +198,8 @@ class DecisionAnswer:
     @cached_property
     def front(self) -> list[Candidate]:
         """What more money buys: within limits, nothing else is both faster and cheaper."""
-        admitted = [candidate for candidate in self.candidates if self.objective.admits(candidate)]
+        objective = self.question.objective
+        admitted = [candidate for candidate in self.candidates if objective.admits(candidate)]
         return pareto_front(admitted, key=lambda candidate: candidate.outcome[:2])
 
 

@@ -32,8 +32,8 @@ class RegionOffers:
 
     def usd_per_hour(self, scenario: Scenario, market: Market) -> float | None:
         """Return what all nodes of a scenario cost; None where a type has no price there."""
-        nodes, of_market = nodes_by_type(scenario), [*self.prices][::-1]
-        usd = {each.node_type: each.usd_per_hour for each in of_market if each.market == market}
+        nodes = nodes_by_type(scenario)
+        usd = {each.node_type: each.usd_per_hour for each in self.prices if each.market == market}
         if not nodes.keys() <= usd.keys():
             return None
         return sum(usd[name] * count for name, count in nodes.items())

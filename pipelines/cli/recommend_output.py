@@ -113,7 +113,8 @@ def _rows(answer: DecisionAnswer) -> Iterator[tuple[str, Candidate]]:
     if answer.decision.choice is not None:
         yield "choice", answer.decision.choice
     for alternative in answer.decision.alternatives:
-        yield "next best" if answer.objective.admits(alternative) else "nearest", alternative
+        is_admitted = answer.question.objective.admits(alternative)
+        yield "next best" if is_admitted else "nearest", alternative
 
 
 def _print_candidates(answer: DecisionAnswer, rows: Rows) -> None:
@@ -142,9 +143,9 @@ def _in_words(span: Span, unit: str) -> str:
 def _risks(answer: DecisionAnswer, candidate: Candidate) -> Iterator[str]:
     """Yield the probability of exceeding each limit that is asked for, where it is known."""
     for limit in LIMITS:
-        if answer.objective.limits.of(limit) is None:
+        if answer.question.objective.limits.of(limit) is None:
             continue
-        chance = candidate.chance_of_exceeding(answer.objective.limits, limit)
+        chance = candidate.chance_of_exceeding(answer.question.objective.limits, limit)
         event = _BROKEN[limit]
         if limit == "usd_per_hour":
             if chance:

@@ -66,7 +66,7 @@ class CandidateRow(Row):
     @classmethod
     def of(cls, answer: DecisionAnswer, candidate: Candidate) -> Self:
         """Return the row of a candidate."""
-        forecast, limits = answer.forecast_of(candidate), answer.objective.limits
+        forecast, limits = answer.forecast_of(candidate), answer.question.objective.limits
         samples_per_s = answer.question.samples / candidate.train_s
         time_s, cost_usd = candidate.spans(answer.level)
 
@@ -80,7 +80,7 @@ class CandidateRow(Row):
             "cost_usd": cost_usd,
             "late_at_most": chance("deadline_s"),
             "over_budget_at_most": chance("budget_usd"),
-            "keeps_limits": answer.objective.admits(candidate),
+            "keeps_limits": answer.question.objective.admits(candidate),
             "step_s": candidate.step_samples and candidate.step_samples / samples_per_s,
             "samples_per_s": samples_per_s,
             "mfu": efficiency(forecast)["mfu"] if forecast else None,

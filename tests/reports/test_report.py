@@ -204,9 +204,8 @@ def test_text_is_escaped(round_: Round) -> None:
     ],
 )
 def test_forecasts_are_sealed_or_not(counts: tuple[int, int, int], said: str) -> None:
-    assert (
-        sealed_sentence(OpeningFigures((), None, None, 0, *counts, points=pl.DataFrame())) == said
-    )
+    opening = OpeningFigures((), None, 0, 0, *counts, points=pl.DataFrame())
+    assert sealed_sentence(opening) == said
 
 
 def test_what_the_mean_leaves_out_is_said_with_the_mean_of_all() -> None:

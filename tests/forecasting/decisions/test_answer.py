@@ -57,7 +57,7 @@ def test_workers_and_servers_of_asynchronous_training(found: DecisionAnswer) -> 
     for candidate in found.candidates:
         assert candidate.usd_per_hour == pytest.approx(0.06 * candidate.workers + 0.08)
         assert candidate.expected.time_s(0) == 150
-    assert found.decision.choice == best(found.candidates, found.objective)
+    assert found.decision.choice == best(found.candidates, found.question.objective)
     assert len(found.decision.alternatives) == 2
     # Training takes the samples over the forecast speed.
     forecasts = {
@@ -106,7 +106,7 @@ def test_measurements_name_a_probe_with_its_time_and_price(found: DecisionAnswer
     scenarios = {
         forecast.scenario.scenario_id: forecast.scenario for forecast in found.answer.forecasts
     }
-    cheapest = replace(found.objective, minimize="cost", limits=Limits())
+    cheapest = replace(found.question.objective, minimize="cost", limits=Limits())
     for measurement in measurements(found.candidates, cheapest, scenarios):
         assert measurement.probe == "tf_throughput"
         assert measurement.minutes > 2.5

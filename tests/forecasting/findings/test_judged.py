@@ -99,7 +99,7 @@ def test_one_worker_and_busy_hosts_do_not_count() -> None:
     )
     assert (figures.sealed, figures.before, figures.after) == (1, 1, 0)
     assert figures.nine_of_ten == pytest.approx(4 + 0.9 * 2)
-    assert (figures.inside, figures.inside_n) == (50.0, 2)
+    assert (figures.inside, figures.inside_n) == (1, 2)
     assert figures.systems == ("srift",)
     assert figures.points["workers"].to_list() == [1, 2, 2, 4]
 
