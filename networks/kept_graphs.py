@@ -14,7 +14,7 @@ import subprocess
 import sys
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from hashlib import sha256
@@ -23,7 +23,7 @@ from math import ceil
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import IO, Any, Generic, TypeVar
 
 from warehouse.child_process import bound, most_memory_bytes
 from warehouse.durable_files import write_bytes
@@ -35,6 +35,7 @@ _MOST_BYTES = 256 << 20
 _MOST_GRAPHS = 4096
 """In a folder: who asks a service may choose sides of images by the thousand."""
 _TIMEOUT_S = 900.0
+_SAID_BYTES = 4096
 _FEWEST_AT_ONCE = 4
 """Graphs for which another child process is worth loading its framework."""
 
@@ -213,37 +214,80 @@ def extracting(
         "TF_USE_LEGACY_KERAS": "1",
     }
     command = [sys.executable, "-m", "networks.extraction", *arguments]
-    cpu_s = (1 + round(_TIMEOUT_S)) * (os.cpu_count() or 1)
-    limited = bound(command, memory_bytes=most_memory_bytes() // sharing, cpu_s=cpu_s)
-    with (
-        TemporaryFile("w+") as output,
-        TemporaryFile("w+") as errors,
-        subprocess.Popen(limited, env=environment, stdout=output, stderr=errors) as child,
-    ):
+    memory_bytes = most_memory_bytes() // sharing
+    with child_process(
+        command, timeout_s=_TIMEOUT_S, memory_bytes=memory_bytes, environment=environment
+    ) as ended:
 
         def lines() -> list[str]:
+            code, written, last = ended()
+            if not code and code is not None:
+                # TensorFlow may write lines of its own before.
+                return [line.decode() for line in written]
+            reason = f": {explain_missing(last) or last}"
+            if code is None:
+                reason = f" within {_TIMEOUT_S:g} s"
+            elif code < 0:
+                reason = (
+                    f": {signal.Signals(-code).name} ended the process, as where memory or "
+                    "processor time runs out"
+                )
+            raise RuntimeError(f"{what} could not be extracted{reason}")
+
+        yield lines
+
+
+@contextmanager
+def child_process(
+    command: Sequence[str],
+    *,
+    timeout_s: float,
+    memory_bytes: int,
+    environment: Mapping[str, str],
+    folder: Path | None = None,
+    with_descendants: bool = False,
+    most_bytes: int | None = None,
+) -> Iterator[Callable[[], tuple[int | None, list[bytes], str]]]:
+    """Run a program while the block lasts; yield what waits for its end.
+
+    That returns its exit code, None if it takes longer than `timeout_s` from then on; the lines
+    that it wrote, of their end no more than `most_bytes`; and the last one that it said to stderr.
+    """
+    limited = bound(
+        command,
+        memory_bytes=memory_bytes,
+        cpu_s=(1 + round(timeout_s)) * (os.cpu_count() or 1),
+        with_descendants=with_descendants,
+    )
+    with TemporaryFile() as out, TemporaryFile() as errors:
+        child = subprocess.Popen(
+            limited,
+            cwd=folder,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=errors,
+            start_new_session=True,
+        )
+
+        def ended() -> tuple[int | None, list[bytes], str]:
             try:
-                code = child.wait(_TIMEOUT_S)
-            except subprocess.TimeoutExpired as error:
-                raise RuntimeError(
-                    f"{what} could not be extracted within {_TIMEOUT_S:g} s"
-                ) from error
-            if code < 0:
-                raise RuntimeError(
-                    f"{what} could not be extracted: {signal.Signals(-code).name} ended the "
-                    "process, as where memory or processor time runs out"
-                )
-            output.seek(0)
-            errors.seek(0)
-            if code:
-                *_, last = errors.read().strip().splitlines() or ["it wrote nothing"]
-                raise RuntimeError(
-                    f"{what} could not be extracted: {explain_missing(last) or last}"
-                )
-            # TensorFlow may write lines of its own before.
-            return output.read().splitlines()
+                code = child.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                return None, [], ""
+            said = _end_of(errors, _SAID_BYTES).decode(errors="replace").split("\n")
+            last = next((line.strip() for line in reversed(said) if line.strip()), "")
+            return code, _end_of(out, most_bytes).splitlines(), last or "it said nothing"
 
         try:
-            yield lines
+            yield ended
         finally:
-            child.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+
+
+def _end_of(file: IO[bytes], most: int | None) -> bytes:
+    length = file.seek(0, os.SEEK_END)
+    file.seek(0 if most is None else max(length - most, 0))
+    return file.read()

@@ -4,8 +4,6 @@ import atexit
 import json
 import os
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,16 +11,16 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from networks.catalogue import OWN
 from networks.gpu_steps import GpuStep
-from networks.kept_graphs import keep, kept, kept_names
+from networks.kept_graphs import child_process, keep, kept, kept_names
 from networks.operation_graph import GraphOperation, OperationGraph
 from networks.own_huggingface import PREFIX
 from networks.own_reads import are_unchanged, surroundings
 from networks.primitives import PrimitiveGraph
-from warehouse.child_process import bound, most_memory_bytes
+from warehouse.child_process import most_memory_bytes
 from warehouse.durable_files import temporary
 from warehouse.home import home
 
@@ -31,7 +29,6 @@ _TARGET = "target-"
 """How what names the function of a kept graph begins."""
 _TIMEOUT_S = 300.0
 _MOST_BYTES = 256 << 20
-_SAID_BYTES = 4096
 
 
 MOST_UNKNOWN = 0.05
@@ -169,20 +166,18 @@ def tracing(
         yield lambda: model_of(target, before)
         return
     request["out"] = _folder()
-    command = bound(
+    with child_process(
         [sys.executable, "-P", str(_PROGRAM), json.dumps(request)],
+        timeout_s=timeout_s,
         memory_bytes=most_memory_bytes(),
-        cpu_s=(1 + round(timeout_s)) * (os.cpu_count() or 1),
+        environment={"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ},
+        folder=folder,
         with_descendants=True,
-    )
-    with (
-        tempfile.TemporaryFile() as out,
-        tempfile.TemporaryFile() as errors,
-        _child(command, folder, out, errors) as child,
-    ):
+        most_bytes=_MOST_BYTES,
+    ) as ended:
 
         def model() -> OwnModel:
-            traced = _read_output(target, child, out, errors, timeout_s)
+            traced = _read_output(target, timeout_s, *ended())
             if "graph" in traced and traced["reads"] is not None:
                 keep(name, json.dumps({**traced, "surroundings": surroundings_now}))
                 if not target.startswith(PREFIX):
@@ -262,33 +257,24 @@ def _step(
 
 
 def _read_output(
-    target: str,
-    child: subprocess.Popen[bytes],
-    out: IO[bytes],
-    errors: IO[bytes],
-    timeout_s: float,
+    target: str, timeout_s: float, code: int | None, lines: list[bytes], last: str
 ) -> dict[str, Any]:
     """Return what the child process wrote.
 
     Raises:
         NoGraph: it wrote nothing, or not in time.
     """
-    try:
-        code = child.wait(timeout_s)
-    except subprocess.TimeoutExpired:
+    if code is None:
         raise NoGraph(
             f"{target}: nothing came of it in {timeout_s:g} s; let it build the model and "
             "return, without loading data or training"
-        ) from None
-    lines = _end_of(out, _MOST_BYTES).splitlines()
-    error_lines = _end_of(errors, _SAID_BYTES).decode(errors="replace").split("\n")
+        )
     try:
         traced = json.loads(lines[-1])
         if isinstance(traced, dict) and traced.keys() & {"graph", "keras", "error"}:
             return traced
     except (IndexError, ValueError):
         pass
-    last = next((line.strip() for line in reversed(error_lines) if line.strip()), "it said nothing")
     raise NoGraph(
         f"{target}: its process ended with exit code {code} before it returned: {last:.300}"
     )
@@ -308,36 +294,6 @@ def _folder() -> str:
     # Nodes of this machine read it under accounts of their own.
     folder.chmod(0o755)
     return str(folder)
-
-
-@contextmanager
-def _child(
-    command: list[str], folder: Path, out: IO[bytes], errors: IO[bytes]
-) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program while the block lasts; nothing of it goes on afterwards."""
-    child = subprocess.Popen(
-        command,
-        cwd=folder,
-        env={"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ},
-        stdin=subprocess.DEVNULL,
-        stdout=out,
-        stderr=errors,
-        start_new_session=True,
-    )
-    try:
-        yield child
-    finally:
-        try:
-            os.killpg(child.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        child.wait()
-
-
-def _end_of(file: IO[bytes], most: int) -> bytes:
-    length = file.seek(0, os.SEEK_END)
-    file.seek(max(length - most, 0))
-    return file.read()
 
 
 def hidden_packages() -> list[str]:

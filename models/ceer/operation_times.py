@@ -136,7 +136,7 @@ def median(rows: pl.DataFrame, types: Collection[str]) -> Median | None:
     )
     relative = (sums["count"] * us - sums["us"]) / sums["us"].clip(1.0)
     error = float((relative**2).mean() or 0.0) ** 0.5  # type: ignore[arg-type]
-    return Median(us=us, operations=max(round(operations["count"].sum()), 1), error=error)
+    return Median(us=us, error=error)
 
 
 # Kinds of PyTorch's convolutions: one operator there, whose kinds take unlike times.

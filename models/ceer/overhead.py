@@ -224,7 +224,6 @@ class DeviceOverhead(Record):
     per_parameter_s: float
     per_operation_s: float = 0.0
     per_large_parameter_s: float = 0.0
-    dnns: int = Field(ge=1)
     error: float | None
     alone: "DeviceOverhead | None" = None
 
@@ -365,6 +364,5 @@ def _overhead(
         per_parameter_s=seconds.get("parameters", 0.0) + sent * seconds.get("traffic", 0.0),
         per_operation_s=seconds.get("operations", 0.0),
         per_large_parameter_s=sent * seconds.get("large", 0.0),
-        dnns=rows["dnn"].n_unique(),
         error=error,
     )

@@ -15,12 +15,11 @@ class Median(Record):
     """
 
     us: float = Field(ge=0)
-    operations: int = Field(ge=1)
     error: float = Field(ge=0)
 
 
 class Parameters(Record):
-    """All that was fitted; `dnns` are those that were seen.
+    """All that was fitted.
 
     `published`: as section IV has it. Else regressions and S have other forms and weights too,
     light and CPU operations a regression for each type in place of one median of their class, and
@@ -28,7 +27,6 @@ class Parameters(Record):
     """
 
     published: bool
-    dnns: tuple[str, ...]
     classes: Classes
     regressions: tuple[Regression, ...]
     light: Median | None

@@ -172,7 +172,6 @@ def fit(operations: pl.DataFrame, steps: pl.DataFrame, published: bool = False) 
     measured = overhead.overheads(steps, operations)
     return Parameters(
         published=published,
-        dnns=tuple(sorted(rows["dnn"].unique())),
         classes=classes,
         regressions=_regressions(rows, published),
         light=median(rows, [name for name in rows["type"].unique() if classes.of(name) == "light"]),

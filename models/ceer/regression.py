@@ -40,9 +40,9 @@ _LEAST_US = 1.0
 class Regression(Record):
     """A fitted form: the sum of coefficients (microseconds) times terms, none below 0.
 
-    `error` is the root mean square of relative errors of single operations that the fit had not
-    seen, `sum_error` that of their sum over a DNN; None where there was too little to leave out.
-    `us_per_input_mb` is all their time over all their input. `points` counts distinct operations.
+    `sum_error` is the root mean square of relative errors of the sum over a DNN of operations that
+    the fit had not seen; None where there was too little to leave out. `us_per_input_mb` is all
+    their time over all their input.
     """
 
     type: str
@@ -50,9 +50,6 @@ class Regression(Record):
     form: str
     terms: tuple[str, ...]
     coefficients_us: tuple[float, ...]
-    points: int = Field(ge=1)
-    dnns: int = Field(ge=1)
-    error: float | None
     sum_error: float | None
     us_per_input_mb: float = Field(ge=0)
 
@@ -111,9 +108,6 @@ def fit(
         form=form,
         terms=terms,
         coefficients_us=tuple(coefficients.tolist()),
-        points=points.select(NAMES).unique().height,
-        dnns=points["dnn"].n_unique(),
-        error=_error(us, left_out_us, count, np.arange(len(us))),
         sum_error=_error(us, left_out_us, count, folds),
         us_per_input_mb=float((count * us).sum()) / input_mb if input_mb > 0 else 0.0,
     )

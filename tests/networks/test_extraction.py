@@ -130,7 +130,7 @@ def test_users_models_stay_but_for_the_latest_forgotten(traced: list[list[str]])
 @pytest.mark.parametrize(
     ("module", "name", "value", "told"),
     [
-        (sys, "executable", "/bin/false", "graph of squeezenet could not be extracted: it wrote"),
+        (sys, "executable", "/bin/false", "graph of squeezenet could not be extracted: it said"),
         (kept_graphs, "_TIMEOUT_S", 0.01, r"graph of squeezenet .* extracted within 0\.01 s"),
     ],
 )

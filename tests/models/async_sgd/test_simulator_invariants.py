@@ -52,11 +52,33 @@ def covered_s(intervals: Iterable[Interval]) -> float:
 
 
 @given(jobs(), any_options())
-def test_every_operation_runs_whole_once_per_step_after_what_it_waits_for(
+def test_operations_run_whole_once_a_step_in_order_within_what_links_and_threads_can(
     made: tuple[StepGraph, list[ProfiledStep]], chosen: SimulationOptions
 ) -> None:
     graph, steps = made
     trace = simulate(graph, steps, chosen)
+    check_order(graph, trace, chosen)
+    used = defaultdict(list)
+    for interval in trace.intervals:
+        used[interval.worker, interval.resource].append(interval)
+    for (_, resource), intervals in used.items():
+        if resource.is_link or (resource is W and chosen.inter_op_threads == 1):
+            assert most_at_once(intervals) <= 1
+    # A link in use carries exactly its bandwidth.
+    for resource in (D, U):
+        sent = zip(graph.sizes_bytes, graph.resources, strict=True)
+        per_step_bytes = sum(size for size, used in sent if used is resource)
+        carried_s = covered_s(i for i in trace.intervals if i.resource is resource)
+        all_bytes = per_step_bytes * chosen.workers * chosen.steps
+        assert carried_s * chosen.server_Bps(resource) == pytest.approx(all_bytes)
+    # It is no faster than computation allows.
+    computed = [i for i, resource in enumerate(graph.resources) if resource is W]
+    cores = 1.0 if chosen.inter_op_threads == 1 else chosen.cores
+    least_s = min(sum(step.seconds[i] for i in computed) for step in steps) / cores
+    assert trace.step_ends_s.max() + TOLERANCE_S >= chosen.steps * least_s
+
+
+def check_order(graph: StepGraph, trace: Trace, chosen: SimulationOptions) -> None:
     runs = per_step(trace)
     assert set(runs) == {(w, s) for w in range(chosen.workers) for s in range(chosen.steps)}
     for (worker, number), intervals in runs.items():
@@ -80,19 +102,6 @@ def test_every_operation_runs_whole_once_per_step_after_what_it_waits_for(
 
 
 @given(jobs(), any_options())
-def test_resources_are_never_over_used(
-    made: tuple[StepGraph, list[ProfiledStep]], chosen: SimulationOptions
-) -> None:
-    trace = simulate(*made, chosen)
-    used = defaultdict(list)
-    for interval in trace.intervals:
-        used[interval.worker, interval.resource].append(interval)
-    for (_, resource), intervals in used.items():
-        if resource.is_link or (resource is W and chosen.inter_op_threads == 1):
-            assert most_at_once(intervals) <= 1
-
-
-@given(jobs(), any_options())
 def test_a_worker_does_no_more_than_its_cores(
     made: tuple[StepGraph, list[ProfiledStep]], chosen: SimulationOptions
 ) -> None:
@@ -108,36 +117,6 @@ def test_a_worker_does_no_more_than_its_cores(
                 interval.end_s - interval.start_s
                 >= steps[0].seconds[interval.operation] - TOLERANCE_S
             )
-
-
-@given(jobs(), any_options())
-def test_a_link_in_use_carries_exactly_its_bandwidth(
-    made: tuple[StepGraph, list[ProfiledStep]], chosen: SimulationOptions
-) -> None:
-    graph, steps = made
-    trace = simulate(graph, steps, chosen)
-    for resource in (D, U):
-        speed_Bps = chosen.server_Bps(resource)
-        per_step_bytes = sum(
-            size
-            for size, used in zip(graph.sizes_bytes, graph.resources, strict=True)
-            if used is resource
-        )
-        carried = covered_s(i for i in trace.intervals if i.resource is resource) * speed_Bps
-        assert carried == pytest.approx(per_step_bytes * chosen.workers * chosen.steps)
-
-
-@given(jobs(), any_options())
-def test_no_faster_than_computation_allows(
-    made: tuple[StepGraph, list[ProfiledStep]], chosen: SimulationOptions
-) -> None:
-    graph, steps = made
-    trace = simulate(graph, steps, chosen)
-    finished_s = trace.step_ends_s.max() + TOLERANCE_S
-    computed = [i for i, resource in enumerate(graph.resources) if resource is W]
-    cores = 1.0 if chosen.inter_op_threads == 1 else chosen.cores
-    least_s = min(sum(step.seconds[i] for i in computed) for step in steps) / cores
-    assert finished_s >= chosen.steps * least_s
 
 
 @given(

@@ -42,7 +42,7 @@ def test_medians_are_of_operations_not_of_rows() -> None:
     )
     median_time = median(rows, ["Relu", "Neg"])
     assert median_time is not None
-    assert (median_time.us, median_time.operations) == (10.0, 9)
+    assert median_time.us == 10.0
     # 7 · 10 instead of 110 and 2 · 10 instead of 100.
     assert median_time.error == pytest.approx((((40 / 110) ** 2 + 0.8**2) / 2) ** 0.5)
     assert median(rows, ["Exp"]) is None

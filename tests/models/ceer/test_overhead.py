@@ -90,7 +90,7 @@ def test_steps_of_several_devices_add_a_line_to_what_one_takes() -> None:
     alone, together = fit(pl.concat([rows, rows_of_two]), published=False)
     assert alone.predict_s(10**8, 1.0) == pytest.approx(0.2 - 0.3)
     assert together.predict_s(10**8, 1.0) == pytest.approx(0.2 - 0.3 + 0.1 + 0.9)
-    assert (together.devices, together.link_mbps, together.dnns) == (2, 100.0, 3)
+    assert (together.devices, together.link_mbps) == (2, 100.0)
     (only,) = fit(rows_of_two, published=False)
     assert (only.alone, only.per_operation_s) == (None, 0.0), "as in the paper: a line"
 

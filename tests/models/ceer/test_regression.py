@@ -39,9 +39,7 @@ def test_a_line_is_found(published: bool) -> None:
     assert line.form == "linear"
     assert line.terms == ("1", "input")
     assert line.coefficients_us == pytest.approx((10, 5))
-    assert line.error == pytest.approx(0, abs=1e-9)
     assert line.sum_error == pytest.approx(0, abs=1e-9)
-    assert (line.points, line.dnns) == (8, 4)
     assert line.predict_us(at(input=100.0)) == pytest.approx([510])
     total = sum(10 + 5 * size for size in sizes)
     assert line.us_per_input_mb == pytest.approx(total / sum(sizes))
@@ -67,14 +65,12 @@ def test_errors_are_of_dnns_that_were_left_out() -> None:
     constant = fitted(points([1.0] * 3, [10.0, 10.0, 40.0], dnns=3), published=True)
     # The mean of the two others: 25 for 10, 25 for 10, 10 for 40.
     expected = ((1.5**2 + 1.5**2 + 0.75**2) / 3) ** 0.5
-    assert constant.error == pytest.approx(expected)
     assert constant.sum_error == pytest.approx(expected)
     # Both operations of a DNN are off by as much as ever, in opposite directions.
     rows = points([1.0] * 6, [5.0, 15.0, 5.0, 15.0, 5.0, 15.0], dnns=6).with_columns(
         pl.Series("dnn", ["a", "a", "b", "b", "c", "c"])
     )
     pairs = fitted(rows, published=True)
-    assert pairs.error == pytest.approx(((1 + 1 / 9) / 2) ** 0.5)
     assert pairs.sum_error == pytest.approx(0)
 
 
@@ -83,7 +79,7 @@ def test_what_never_varied_is_not_extrapolated(count: int) -> None:
     constant = fitted(points([4e-6] * count, [100.0 / 3] * count))
     assert (constant.form, constant.terms) == ("constant", ("1",))
     assert constant.predict_us(at(input=8.0)) == pytest.approx([100 / 3])
-    assert (constant.error is None) == (count == 1)
+    assert (constant.sum_error is None) == (count == 1)
 
 
 @given(
