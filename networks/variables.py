@@ -1,6 +1,5 @@
-"""Variables of a network: how servers divide them, and in which orders they can be sent."""
+"""Variables of a network: how servers divide them, and in which order they can be sent."""
 
-import random
 from collections.abc import Sequence
 from graphlib import TopologicalSorter
 from math import inf
@@ -46,35 +45,10 @@ class Greedy:
         return server
 
 
-# Orders in which the parameters of a network can be sent to a worker that waits for them.
+# The order in which the parameters of a network can be sent to a worker that waits for them.
 #
 # One function for the graph that trains and for the graph that was profiled, so that what is
 # enforced and what is predicted are the same order.
-
-
-EnforcedOrder = Literal["tic", "reverse", "random"]
-
-
-def transfer_order(
-    order: EnforcedOrder,
-    predecessors: Sequence[Sequence[int]],
-    transfers: Sequence[int],
-    seed: int = 0,
-) -> tuple[int, ...]:
-    """Return transfers in the order in which they should be sent.
-
-    Args:
-        order: `tic`, the `reverse` of it, or a `random` permutation by `seed`.
-        predecessors: for every operation, those it waits for; no cycles.
-        transfers: operations that receive parameters.
-        seed: of the random order.
-    """
-    if order == "random":
-        shuffled = list(transfers)
-        random.Random(seed).shuffle(shuffled)
-        return tuple(shuffled)
-    first = tic(predecessors, transfers)
-    return first if order == "tic" else first[::-1]
 
 
 def tic(predecessors: Sequence[Sequence[int]], transfers: Sequence[int]) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from pydantic import (
 
 from warehouse.record import Record
 
-Order = Literal["framework", "tic", "reverse", "random"]
+Order = Literal["framework", "tic"]
 Placement = Literal["round_robin", "greedy"]
 StrategyKind = Literal[
     "async_parameter_server", "all_reduce", "zero1", "zero2", "sharded", "hsdp", "single"

@@ -118,7 +118,7 @@ class AsyncSGD:
             operations,
             [self._alone_s(place, scenario) for place in counts] if len(counts) > 1 else [1.0],
         )
-        source = random.Random(seed)
+        source, is_ordered = random.Random(seed), scenario.strategy.order == "tic"
         return tuple(
             Workers(
                 profile.graph,
@@ -131,7 +131,7 @@ class AsyncSGD:
                         workers=counts[place],
                         steps=each,
                         seed=seed,
-                        ranks=transfer_ranks(profile, scenario.strategy.order, seed),
+                        ranks=transfer_ranks(profile) if is_ordered else None,
                     ),
                     picked=tuple(source.choices(range(len(profile.steps)), k=len(profile.steps))),
                 ),

@@ -10,8 +10,8 @@ from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
 from models.async_sgd.link_sharing import Flow, SharedResource, share
 from models.async_sgd.overhead import captured_us
 from models.system import Tables
-from networks.variables import transfer_order
-from warehouse.records import BadInput, Order
+from networks.variables import tic
+from warehouse.records import BadInput
 
 _RESOURCES = {resource.name.lower(): resource for resource in Resource}
 
@@ -320,19 +320,17 @@ def _divided(
             yield operation, (until_us - now_us) * share(cores, len(served), 1.0)
 
 
-# Orders in which a worker's transfers can be made to use a link, as ranks of operations.
+# The order in which a worker's transfers can be made to use a link, as ranks of operations.
 
 
-def transfer_ranks(profile: Profile, order: Order, seed: int) -> tuple[int, ...] | None:
-    """Return the rank of every operation in an enforced transfer order, None for `framework`.
+def transfer_ranks(profile: Profile) -> tuple[int, ...]:
+    """Return the rank of every operation where TIC orders transfers.
 
     Only what the worker receives is ordered: all of it can be sent when a step starts. Gradients
     have equal ranks and go as they come.
 
     Source: Li et al., ICPE 2020, section 4.2 (figures 18 and 19).
     """
-    if order == "framework":
-        return None
     graph = profile.graph
     received = [i for i in profile.requested if graph.resources[i] is Resource.DOWNLINK]
     predecessors: list[list[int]] = [[] for _ in graph.names]
@@ -340,6 +338,6 @@ def transfer_ranks(profile: Profile, order: Order, seed: int) -> tuple[int, ...]
         for target in targets:
             predecessors[target].append(operation)
     ranks = [0] * len(graph.names)
-    for rank, operation in enumerate(transfer_order(order, predecessors, received, seed)):
+    for rank, operation in enumerate(tic(predecessors, received)):
         ranks[operation] = rank
     return tuple(ranks)

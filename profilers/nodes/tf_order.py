@@ -1,4 +1,4 @@
-"""Making servers send parameters in an order.
+"""Making servers send parameters in the order TIC.
 
 A server sends one once its read has run and the worker has asked for it. Control dependencies chain
 the reads on the server; the first of them waits until a small parameter has travelled to the
@@ -10,32 +10,31 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
-from networks.variables import EnforcedOrder, transfer_order
+from networks.variables import tic
 
 _VARIABLES = ("VarHandleOp", "VariableV2")
 _FLOAT, _INT32 = 1, 3
 """TensorFlow's numbers of these types."""
 
 
-def with_order(graph: Any, step: str, worker: str, order: EnforcedOrder) -> Any:
-    """Return the graph of a worker, in whose `step` servers send in an order."""
+def with_order(graph: Any, step: str, worker: str) -> Any:
+    """Return the graph of a worker, in whose `step` servers send in the order TIC."""
     import tensorflow.compat.v1 as tf
 
     graph_def = graph.as_graph_def()
-    enforce(graph_def, step, worker, order)
+    enforce(graph_def, step, worker)
     with tf.Graph().as_default() as ordered:
         tf.import_graph_def(graph_def, name="")
     return ordered
 
 
-def enforce(graph_def: Any, target: str, worker: str, order: EnforcedOrder) -> list[str]:
+def enforce(graph_def: Any, target: str, worker: str) -> list[str]:
     """Chain the servers' reads of parameters in a graph that trains, in place.
 
     Args:
         graph_def: a `tf.compat.v1.GraphDef` whose nodes are placed on /job:ps and on the worker.
         target: name of the operation that runs a step; only what it needs counts.
         worker: device of the worker.
-        order: the order to enforce.
 
     Returns:
         The names of the reads in that order. On several servers each server keeps to its part.
@@ -53,7 +52,7 @@ def enforce(graph_def: Any, target: str, worker: str, order: EnforcedOrder) -> l
     for sources, server in zip(inputs, on_server, strict=True):
         after_worker.append(not server or any(after_worker[source] for source in sources))
         received.update(() if server else sources)
-    chain = transfer_order(order, inputs, [i for i in sorted(received) if not after_worker[i]])
+    chain = tic(inputs, [i for i in sorted(received) if not after_worker[i]])
     shapes = {i: _variable(nodes[i], by_name).attr["shape"].shape for i in chain}
     smallest = min(chain, key=lambda i: prod(dimension.size for dimension in shapes[i].dim))
     begin = _round_trip(graph_def, nodes[smallest], worker)

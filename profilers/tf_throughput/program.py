@@ -63,7 +63,7 @@ def _worker(config: dict[str, Any], threads: Any, say: Say) -> FreeStepper:
         initializer = tf.global_variables_initializer()
     graph = tf.get_default_graph()
     if config["order"] != "framework":
-        graph = with_order(graph, step.name, device, config["order"])
+        graph = with_order(graph, step.name, device)
     session = tf.Session(server.target, graph, config=threads)
     initializer, step = (
         graph.get_operation_by_name(operation.name) for operation in (initializer, step)
