@@ -136,6 +136,22 @@ class Recorder(OperatorRecorder):  # type: ignore[no-untyped-call]
         )
         self.calls.append((number, storages))
 
+    def _note_unrolled(self, func: Any, *args: Any) -> None:
+        """Note the products of bilinear layers: PyTorch loops over one dimension of all tensors."""
+        unrolled = args[7] if len(args) > 7 else 1
+        first, many = [], 1
+        for tensor, spread in zip(args[:3], args[3:6], strict=True):
+            place = unrolled - sum(at < unrolled for at in spread)
+            if unrolled not in spread:
+                many = max(many, tensor.shape[place])
+                tensor = tensor.narrow(place, 0, 1)
+            first.append(tensor)
+        before = len(self.calls)
+        composed = torch._C.DispatchKey.CompositeExplicitAutogradNonFunctional  # noqa: SLF001
+        with self:
+            func._op_dk(composed, *first, *args[3:])  # noqa: SLF001
+        self.calls += self.calls[before:] * (many - 1)
+
     def parts(
         self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Callable[..., Any] | None:
@@ -154,6 +170,8 @@ class Recorder(OperatorRecorder):  # type: ignore[no-untyped-call]
         if name == "_local_scalar_dense":
             self._note((name, inputs, (), False, None, False), (), args)
             return value_of(args[0])
+        if name == "_trilinear":
+            self._note_unrolled(func, *args)
         result = func(*args, **kwargs)
         written = result if isinstance(result, tuple | list) else (result,)
         if name == "_scaled_dot_product_fused_attention_overrideable_backward":
@@ -166,6 +184,8 @@ class Recorder(OperatorRecorder):  # type: ignore[no-untyped-call]
                 self.hold(value)
         if name == "_to_copy":
             self._copies.append((self.hold(args[0]), self.hold(result)))
+        if name == "_trilinear":
+            return result
         is_view = func.is_view or torch.Tag.inplace_view in func.tags
         flops = 0.0 if is_view else self._counter.work(func, args, kwargs, result)
         is_unknown = flops is None

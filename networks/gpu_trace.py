@@ -11,6 +11,7 @@ Where the two devices differ, the GPU's behaviour is put in place:
 * recurrent layers are one operator each way, cuDNN's, however many steps their sequences have,
 * a value that is asked for (`.item()`) is known or made up, as `networks.known_values` says,
 * operators that somebody wrote in Python (`torch.library.custom_op`) are those that they call,
+* bilinear layers are the products that PyTorch loops over,
 * a mask that `transformers` makes only while it is traced is left out, as attention is causal then.
 
 Where precision is of all (`bfloat16-true`), parameters, buffers and batch are cast before, as

@@ -267,6 +267,11 @@ def _grouped(args: Sequence[Any], result: Any) -> float:
     return float(2 * prod(left) * right[-1])
 
 
+def _distances(args: Sequence[Any], result: object) -> float:
+    """Return those of all pairs of points: a difference, its power and a sum for each number."""
+    return float(3 * args[0].numel() * args[1].shape[-2])
+
+
 _ATTENTION = frozenset(
     f"_scaled_dot_product_{kind}{direction}"
     for kind in ("flash_attention_for_cpu", "fused_attention_overrideable")
@@ -274,12 +279,34 @@ _ATTENTION = frozenset(
 )
 
 
+def _trilinear(args: Sequence[Any], result: object) -> float:
+    """Return those of two products: of the first two tensors, and of what they make and the third.
+
+    Tensors are spread out to a common shape; a product sums what the other does not need.
+    """
+    spread, summed = [set(places) for places in args[3:6]], set(args[6])
+    sizes = [1] * max(place + 1 for places in (*spread, summed) for place in places)
+    sizes += [1] * (args[0].ndim + len(spread[0]) - len(sizes))
+    for tensor, places in zip(args[:3], spread, strict=True):
+        own = iter(tensor.shape)
+        for place in range(len(sizes)):
+            sizes[place] = max(sizes[place], 1 if place in places else next(own))
+    left_out = (spread[0] & spread[1], summed & spread[2])
+    return 2.0 * sum(
+        prod([size for place, size in enumerate(sizes) if place not in places])
+        for places in left_out
+    )
+
+
 _FORMULAS: Mapping[str, Callable[[Sequence[Any], Any], float]] = {
     "convolution_backward": _convolution_backward,
     "_fft_r2c": lambda args, result: _fourier(args, args[0]),
     "_fft_c2r": lambda args, result: _fourier(args, result),
     "_fft_c2c": lambda args, result: _fourier(args, args[0]),
+    "_cdist_forward": _distances,
+    "_cdist_backward": lambda args, result: _distances(args[1:], result),
     "_grouped_mm": _grouped,
+    "_trilinear": _trilinear,
     "mkldnn_rnn_layer": lambda args, result: recurrent_flops(args[0], args[1:5]),
     "_cudnn_rnn": lambda args, result: recurrent_flops(args[0], args[1]),
     # Gradients of what they read, and of their matrices.

@@ -420,6 +420,18 @@ def test_complex_products_are_four_real_ones_and_numbers_are_two() -> None:
     assert (product.dtype, product.bytes) == ("float32", 8 * (8 * 16 + 16 * 32 + 8 * 32))
 
 
+def test_bilinear_layers_are_a_product_for_each_output_and_one_for_its_weights() -> None:
+    batch, left, right, out = 6, 5, 7, 9
+    layer = torch.nn.Bilinear(left, right, out, bias=False)
+    trace = _step_of(layer, torch.zeros(batch, left), torch.zeros(batch, right))
+    products = [work for work in _calls(trace) if work.kind == "matmul"]
+    forward = 2 * batch * out * (left * right + right)
+    # Gradients of the weights: the slope of an output times one side, by the other.
+    backward = 2 * batch * out * left * right
+    assert sum(work.flops for work in products) == forward + backward
+    assert len(products) == 2 * out + out
+
+
 @pytest.mark.parametrize("rows", [1_000, 1_000_000])
 def test_bags_read_what_they_look_up_whatever_the_table(rows: int) -> None:
     module = torch.nn.EmbeddingBag(rows, 64, mode="sum")

@@ -177,6 +177,9 @@ def test_attention_of_processors_has_its_two_products() -> None:
 @pytest.mark.parametrize(
     ("function", "shape", "counted"),
     [
+        # For each of eight outputs a row by a matrix, and what comes of it by a column.
+        (lambda x, w: functional.bilinear(x, x, w), (8, 3, 3), 2 * 8 * (3 * 3 + 3)),
+        (lambda x, w: torch.cdist(x[:, None], w[None], p=1.0), (8, 3), 3 * 8 * 3),
         (lambda x, w: functional.softmax(x * w, -1).cumsum(-1), (3,), 0),
         (lambda x, w: functional.pad(torch.roll(x, 1, 0), (1, 1))[:, :3] * w, (3,), 0),
     ],
