@@ -9,7 +9,7 @@ import importlib.machinery
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -104,6 +104,17 @@ def batch_dimension(
         )
     sizes = zip(*pairs[0], strict=False)
     return next((place for place, (size, other) in enumerate(sizes) if size != other), 0)
+
+
+def not_batched(batch: Sequence[Any], by_name: Mapping[str, Any], batch_size: int) -> list[str]:
+    """Return which inputs have another first dimension than the batch, with their shapes."""
+    named = [*((f"input {place}", tensor) for place, tensor in enumerate(batch, 1))]
+    named += by_name.items()
+    return [
+        f"{name} {list(tensor.shape)}"
+        for name, tensor in named
+        if tensor.ndim and len(tensor) != batch_size
+    ]
 
 
 def _function(target: str) -> Callable[..., object]:

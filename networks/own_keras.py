@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from networks.own_function import batch_dimension, first_line
+from networks.own_function import batch_dimension, first_line, not_batched
 
 NAMED_AT = 2
 """The batch whose forward pass gives a model its name."""
@@ -102,6 +102,11 @@ def trace_model(
         "image_size": int(shape[1]) if len(shape) == 4 else 0,
         "parameter_count": sum(
             int(_resource(variable).shape.num_elements()) for variable in model.trainable_variables
+        ),
+        "not_batched": not_batched(
+            () if isinstance(batch, Mapping) else inputs,
+            batch if isinstance(batch, Mapping) else {},
+            size,
         ),
         "steps": steps,
     }

@@ -52,12 +52,15 @@ class OwnModel:
         graph: primitives of its forward pass, of PyTorch's models.
         steps: what a training step computes, by batch: its operators, the file of a traced step of
             Keras (`networks.own_step`), or why nobody knows.
+        sample: shape of a sample, of the first tensor of its batch; empty of Keras's models.
+        not_batched: inputs whose first dimension is not the batch, with their shapes.
         trained_class: of a model of Hugging Face, perhaps `(no head)`; empty of others.
         sequence_length: words of a sample; None: the first tensor of its batch holds none.
         unknown_work: by operator, the part of all work that those of unknown work have at most.
         unmeasured: operators counted by formulas that no network of ours has.
         altered: how its training differs from that of networks that systems learn from.
         half: the half precision in which all of its trained parameters are; empty: in none.
+        weights_bytes: of the parameters with which it was built, as it could not be without.
         frozen_count: parameters that are not trained, of PyTorch's models.
         gpu_steps: by batch and precision ("8 bfloat16-true"), or why nobody knows.
         source: the module:function that builds it, and the folder that has it, where it is known.
@@ -70,12 +73,15 @@ class OwnModel:
     parameter_count: int
     graph: PrimitiveGraph | None
     steps: Mapping[int, OperationGraph | Path | str]
+    sample: tuple[int, ...] = ()
+    not_batched: tuple[str, ...] = ()
     trained_class: str = ""
     sequence_length: int | None = None
     unknown_work: Mapping[str, float] = field(default_factory=dict)
     unmeasured: tuple[str, ...] = ()
     altered: tuple[str, ...] = ()
     half: str = ""
+    weights_bytes: int = 0
     frozen_count: int = 0
     gpu_steps: Mapping[str, GpuStep | str] = field(default_factory=dict)
     source: tuple[str, str] | None = None

@@ -140,6 +140,7 @@ def of_torch(
         return torch_.split_module_and_batch(without_values(again, batch_size, mode), target)
 
     module, batch, by_name = torch_.split_module_and_batch(made, target)
+    weights_bytes = torch_.real_bytes(module)
     inputs = [*batch, *by_name.values()]
     check.check_module(module, inputs, target)
     # A graph has its name of the step of so few samples, whatever batch is asked about.
@@ -197,8 +198,11 @@ def of_torch(
         "unmeasured": traced.unmeasured,
         "altered": list(watch.altered),
         "half": half or "",
+        "weights_bytes": weights_bytes,
         "frozen_count": sum(each.numel() for each in module.parameters() if not each.requires_grad),
+        "sample": shape,
         "sequence_length": shape[0] if has_words else None,
+        "not_batched": function.not_batched(batch, by_name, size),
         "steps": steps,
         "gpu_steps": gpu_steps,
     }

@@ -139,6 +139,12 @@ def trained_in_half(module: torch.nn.Module) -> str | None:
     return str(dtypes.pop()).removeprefix("torch.") if one_of_two else None
 
 
+def real_bytes(module: torch.nn.Module) -> int:
+    """Return the bytes of parameters that have values."""
+    parameters = (each for each in module.parameters() if not isinstance(each, FakeTensor))
+    return sum(each.nbytes for each in parameters if each.device.type != "meta")
+
+
 class OwnNetwork(torch.nn.Module):
     """A model that is called with the first tensor of its batch, and has a loss.
 

@@ -30,6 +30,7 @@ _NOT_ASKED = {
     "dnn": "the model is the network",
     "image_size": "the example batch has the images",
 }
+_MUCH_BYTES = 2**30
 _OPTIONS = {"checkpointed": "checkpoint_activations", "weights": "precision"}
 """Of fields of a target that have other names."""
 _OF_SERVERS = ("server", "servers")
@@ -61,7 +62,11 @@ class OwnWorkload:
             of_all = model.parameter_count + model.frozen_count
             parameters = f"trains {model.parameter_count:,} of {of_all:,} parameters"
         # A side of one pixel makes no image.
-        seen = f"images of {model.image_size} px" if model.image_size > 1 else "no images"
+        seen = "no images"
+        if model.image_size > 1:
+            seen = f"images of {model.image_size} px"
+        elif model.image_size:
+            seen = f"no images (samples of {' × '.join(map(str, model.sample))})"
         trained = f", trained as {model.trained_class}" if model.trained_class else ""
         known = f"{model.dnn}: {parameters}, {parts}, {seen}{trained}"
         return "\n".join([f"{as_asked(self.target)} is {known}.", *_doubts(model)])
@@ -80,15 +85,27 @@ class OwnWorkload:
             "image_size": model.image_size,
             "unknown_work": dict(model.unknown_work),
             "unmeasured_operators": list(model.unmeasured),
+            "inputs_without_batch": list(model.not_batched),
         }
 
 
 def _doubts(model: OwnModel) -> Iterator[str]:
     """Yield lines about operators of unknown work, and such as no judged network has."""
+    if model.not_batched:
+        yield (
+            f"The first dimension of {name_some(model.not_batched)} is not the batch: inputs are "
+            "taken as the function gives them for the batch that is asked about."
+        )
     if model.altered:
         yield f"It has {', '.join(model.altered)}: only forecasts of GPUs count that."
     if model.half:
         yield f"Its trained weights are {model.half}: it trains in that, without autocast."
+    if model.weights_bytes > _MUCH_BYTES:
+        yield (
+            "It asks for values while it is built, so its weights took "
+            f"{model.weights_bytes / 2**30:.0f} GiB of memory here; built without asking, or on "
+            "the meta device, they take none."
+        )
     if model.unmeasured:
         yield (
             f"{name_some(model.unmeasured)}: counted by the products that they consist of. "

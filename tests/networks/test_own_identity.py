@@ -141,13 +141,15 @@ class Bag(nn.EmbeddingBag):
 
 
 @pytest.mark.parametrize(
-    ("make", "given"),
+    ("make", "sample", "not_batched", "given"),
     [
         (
             lambda size: (
                 Forward(add_up, into=nn.Linear(8, 4)),
                 (torch.zeros(size, 8), torch.zeros(2, 10 * size).long()),
             ),
+            (8,),
+            ("input 2 [2, 40]",),
             (2, 40),
         ),
         (
@@ -156,6 +158,8 @@ class Bag(nn.EmbeddingBag):
                 Forward(lambda own, given: own.layers(given)[0][-1], layers=nn.LSTM(8, 4)),
                 torch.zeros(70, size, 8),
             ),
+            (70, 8),
+            ("input 1 [70, 4, 8]",),
             (70, 4, 8),
         ),
         (
@@ -163,15 +167,20 @@ class Bag(nn.EmbeddingBag):
                 Bag(50, 4),
                 {"words": torch.zeros(9 * size).long(), "offsets": torch.arange(0, 9 * size, 9)},
             ),
+            (),
+            ("words [36]",),
             (36,),
         ),
     ],
 )
 def test_inputs_are_taken_as_the_function_gives_them(
     make: Callable[[int], Made],
+    sample: tuple[int, ...],
+    not_batched: tuple[str, ...],
     given: tuple[int, ...],
 ) -> None:
     model = traced(make, 4, ("float32",))
+    assert (model.sample, model.not_batched) == (sample, not_batched)
     step = model.gpu_steps["4 float32"]
     assert isinstance(step, GpuStep)
     shapes = [tensor.shape for operator in step.operators for tensor in operator.inputs]
@@ -196,7 +205,7 @@ def test_a_batch_that_was_not_asked_for_is_refused(
     found = "mine:build: asked for a batch of 4, it gave a tensor of shape [8, 3]"
     assert str(refused.value).startswith(found) and why in str(refused.value)
     assert "give --batch-size 8" in str(refused.value)
-    assert own_program.of_torch(make(8), target, [8], mode, (), asked_again)["graph"]
+    assert own_program.of_torch(make(8), target, [8], mode, (), asked_again)["sample"] == [3]
     with pytest.raises(ValueError, match="asked for a batch of 16"):
         own_program.of_torch(make(8), target, [8, 16], mode, (), None)
 

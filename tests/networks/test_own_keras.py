@@ -264,7 +264,7 @@ def test_what_becomes_of_other_models(tmp_path: Path) -> None:
     assert "variables depend on batch_size" in outcomes["depends"]
     # What has another first dimension than the batch stays as the function gave it.
     given = [tensor["shape"] for tensor in outcomes["graph"]["inputs"]]
-    assert given == [[3, 8], [2, 9]]
+    assert (given, outcomes["graph"]["not_batched"]) == ([[3, 8], [2, 9]], ["input 2 [2, 9]"])
     assert outcomes["times"]["inputs"][0]["shape"] == [7, 3, 8]
     # Three layers forward, their weights' gradients, and those of what both heads were given.
     assert outcomes["heads"]["products"] == 3 + 3 + 2

@@ -131,7 +131,7 @@ def test_recurrent_layers_are_counted_and_said_to_be_unmeasured() -> None:
     assert model.graph is not None
     assert model.graph.flops == 2 * 5 * 4 * 16 * (12 + 16)
     assert (model.unmeasured, model.unknown_work, model.too_unknown) == (("aten::lstm",), {}, "")
-    assert model.image_size == 0
+    assert (model.image_size, model.sample) == (0, (5, 12))
     step = model.steps[4]
     # Its parameters are updated, too: matrices and biases.
     assert isinstance(step, OperationGraph)
@@ -238,6 +238,7 @@ def test_a_model_is_built_without_its_weights(
     monkeypatch.setattr("networks.own_model.most_memory_bytes", lambda: 2 << 30)
     model = own_model("mine:fills_memory", (4,), folder)
     assert model.parameter_count == (1 << 30) + (1 << 15)
+    assert not model.weights_bytes
 
 
 @pytest.fixture
