@@ -20,8 +20,6 @@ _RELATIVE = ".stepcast/dagster"
 """Where the checkout's dagster.yaml keeps history, relative to the working directory."""
 _SETTINGS = Path(__file__).with_name("dagster.yaml")
 _HERE = "dagster-here.yaml"
-_STEPS = "dagster-steps.yaml"
-_SILENT = {"python_log_level": "CRITICAL"}
 _UNCAPTURED = {
     "module": "dagster.core.storage.noop_compute_log_manager",
     "class": "NoOpComputeLogManager",
@@ -46,21 +44,15 @@ def prepare(home: Path) -> None:
 
 
 @contextmanager
-def instance(home: Path, *, of_steps: bool = False) -> Iterator[DagsterInstance]:
+def instance(home: Path) -> Iterator[DagsterInstance]:
     """Open the history of `home`, for runs in this process.
 
     Their output is left alone: Dagster would send it through files and helper programs, which
     disturb progress bars, Ctrl-C and measurements.
-
-    Args:
-        home: whose history it is.
-        of_steps: for a run whose steps have processes of their own: these write no log.
     """
     prepare(home)
-    settings = {**_settings(home), "compute_logs": _UNCAPTURED}
-    name = _STEPS if of_steps else _HERE
-    _write(home / name, {**settings, "python_logs": _SILENT} if of_steps else settings)
-    with DagsterInstance.from_config(str(home), name) as opened:
+    _write(home / _HERE, {**_settings(home), "compute_logs": _UNCAPTURED})
+    with DagsterInstance.from_config(str(home), _HERE) as opened:
         yield opened
 
 

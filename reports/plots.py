@@ -27,7 +27,6 @@ PALETTE = {
 PREDICTED, MEASURED, LINEAR = PALETTE["blue"], PALETTE["orange"], PALETTE["grey"]
 SERIES = tuple(PALETTE[name] for name in PALETTE if name not in ("grey", "red"))
 """Colours of what has no colour of its own."""
-WARNING = PALETTE["red"]
 SIGNED = "error, % (above 0: forecast too high)"
 """The axis of errors with their sign: (predicted − measured) / measured."""
 _STYLE: dict[Any, Any] = {
@@ -66,11 +65,11 @@ def to_svg(figure: Figure) -> str:
 
 
 @styled
-def to_png(figure: Figure, dpi: int = 80) -> bytes:
-    """Return a figure as a PNG on white, a small one unless told otherwise."""
+def to_png(figure: Figure) -> bytes:
+    """Return a figure as a small PNG on white."""
     _lay_out(figure)
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=dpi, facecolor="white")
+    figure.savefig(buffer, format="png", dpi=80, facecolor="white")
     return buffer.getvalue()
 
 

@@ -11,7 +11,6 @@ EXTRAS = {
     "boto3": "aws",
     "botocore": "aws",
     "transformers": "huggingface",
-    "dagster_ray": "ray",
 }
 """Modules, and the extra of each."""
 

@@ -1,25 +1,19 @@
 """`stepcast recommend`: which nodes to rent for a job, what that takes and costs, how surely."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from forecasting.options import RentalOptions
 from pipelines.cli.options import takes
-from pipelines.cli.picture import check_picture, write_page, write_picture
 from pipelines.cli.tables import print_text, tell
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from warehouse.records import BadInput
 
 
 @takes(RentalOptions, without=("memory_format", "backend"))
 def recommend(
     options: RentalOptions,
-    picture: Annotated[
-        Path | None, typer.Option(help="Draw time against cost, to a .png or .svg.")
-    ] = None,
     html: Annotated[
         Path | None, typer.Option(help="Write the answer as a page, one file to send.")
     ] = None,
@@ -36,7 +30,7 @@ def recommend(
     and which measurement might change the answer. Nothing feasible: what to relax, by how much.
 
     Example: stepcast recommend --dnn hf:gpt2 --batch-size 8 --sequence-length 1024 --precision
-    bf16 --optimizer adamw --epochs 3 --dataset-samples 100000 --max-hours 24 --picture front.svg
+    bf16 --optimizer adamw --epochs 3 --dataset-samples 100000 --max-hours 24 --html answer.html
 
     Example: stepcast recommend --dnn small_cnn --batch-size 8 --epochs 10 --dataset-samples
     50000 --max-hours 2 --late 0.1 --capacity emu.avx512.s15=8 --capacity emu.sse41.s15=8
@@ -45,15 +39,14 @@ def recommend(
     emu.native.s25=8 --server emu.server=2 --minimize time --budget-usd 3
 
     Example: stepcast recommend --dnn my_package.my_module:build_model --batch-size 8 --samples
-    1000000 --capacity emu.avx512.s15=8 --budget-usd 3 --picture front.svg
+    1000000 --capacity emu.avx512.s15=8 --budget-usd 3
 
     Example: stepcast recommend --systems srift --dnn small_cnn --image-size 32 --global-batch 64
     --samples 640000 --max-hours 20 --minimize time --capacity emu.avx512.s15=2 --capacity
-    emu.sse41.s15=8 --link-mbps 500 --picture front.svg
+    emu.sse41.s15=8 --link-mbps 500
     """
     from pipelines.cli.questions import recommend as asked
 
-    check_picture(picture)
     answer, own = asked(options, say=tell)
     model = None if own is None else own.as_json()
     if as_json:
@@ -70,12 +63,9 @@ def recommend(
     if html is not None:
         from pipelines.cli.recommendation import answer_page
 
-        write_page(html, answer_page(answer, model, options), told=not as_json)
-
-    def drawn() -> "Figure":
-        from pipelines.cli.own_workload import as_asked
-        from reports.recommendation_plot import of_all_systems
-
-        return of_all_systems(answer, None if own is None else as_asked(own.target))
-
-    write_picture(picture, drawn, told=not as_json)
+        try:
+            html.write_text(answer_page(answer, model, options))
+        except OSError as error:
+            raise BadInput(f"{html} cannot be written: {error.strerror}") from error
+        if not as_json:
+            typer.echo(html)

@@ -3,30 +3,22 @@
 import socket
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
-import polars as pl
 import typer
-from polars import selectors
 
-from pipelines import reproduction
-from pipelines.cli.progress import LineProgress
-from pipelines.cli.query import print_board
 from pipelines.cli.run import StudyFile
 from pipelines.cli.tables import print_table, print_text
-from pipelines.cli.warehouse import tell_dagster
 from profilers import clock
 from profilers.clusters.fleet import find_fleet
-from reports import accuracy_page
-from studies.study import read_study
 from warehouse import records
-from warehouse.history import known_runs
 from warehouse.home import CHECKOUT, home
-from warehouse.landing import landed_runs
-from warehouse.public_runs import STRIPPED, is_own, strip
 from warehouse.records import BadInput
-from warehouse.sets import pack
-from warehouse.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from warehouse.warehouse import Warehouse
 
 REFERENCE = CHECKOUT / "data" / "reference"
 
@@ -50,6 +42,10 @@ def export(
 
     Example: stepcast export imported my-traces --public
     """
+    from warehouse.landing import landed_runs
+    from warehouse.public_runs import STRIPPED, is_own, strip
+    from warehouse.sets import pack
+
     landing = home() / "landing"
     runs = [run for run in landed_runs(landing) if run.study == study and run.status == "ok"]
     if not runs:
@@ -90,6 +86,10 @@ def seal(
 
     Example: stepcast seal studies/reference_grid.yaml data/reference/forecasts
     """
+    from studies.study import read_study
+    from warehouse.history import known_runs
+    from warehouse.warehouse import Warehouse
+
     of = read_study(study)
     subjects = {
         scenario
@@ -122,6 +122,15 @@ def reproduce(
 
     Example: stepcast reproduce data/reference, or stepcast reproduce my-runs --study mine.yaml
     """
+    from polars import selectors
+
+    from pipelines import reproduction
+    from pipelines.cli.progress import LineProgress
+    from pipelines.cli.query import print_board
+    from pipelines.cli.warehouse import tell_dagster
+    from reports import accuracy_page
+    from warehouse.warehouse import Warehouse
+
     place = home()
     rounds = reproduction.reproduce(folder, place, LineProgress(), study or ())
     tell_dagster(place)
@@ -136,8 +145,11 @@ def reproduce(
     print_text(f"page   {place / accuracy_page.FILE}")
 
 
-def print_sealed(warehouse: Warehouse) -> pl.DataFrame:
+def print_sealed(warehouse: "Warehouse") -> "pl.DataFrame":
     """Print how wrong sealed forecasts were, if any of them have been judged; return that."""
+    import polars as pl
+    from polars import selectors
+
     sealed = warehouse.query("sealed")
     if not sealed.is_empty():
         print_text("Forecasts that were published before anything of their study was measured:")

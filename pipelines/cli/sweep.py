@@ -1,4 +1,4 @@
-"""`stepcast sweep`: forecasts of a hundred thousand scenarios, on all cores or on a Ray cluster."""
+"""`stepcast sweep`: forecasts of a hundred thousand scenarios, on all cores."""
 
 import fcntl
 import os
@@ -9,25 +9,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import polars as pl
 import typer
 
-from forecasting.sweep import Models, SweepFolder, begin, folder_of, forecast_part
-from forecasting.sweep_file import Grid, SweepFile, count_scenarios, is_own_model, read_sweep
-from networks.own_model import OwnModel
-from pipelines.cli import own_workload
 from pipelines.cli.errors import Interrupted
-from pipelines.cli.query import warehouse_here
 from pipelines.cli.tables import TableColumn, print_rows, print_text, significant, tell
-from studies.curve import gpu_precisions
-from warehouse.extras import has_extra
 from warehouse.home import home
 from warehouse.records import BadInput
 
 if TYPE_CHECKING:
-    from pipelines.sweep import Engine
+    import polars as pl
 
-_RAY_ADDRESS = "RAY_API_SERVER_ADDRESS"
+    from forecasting.sweep import Models, SweepFolder
+    from forecasting.sweep_file import SweepFile
+    from networks.own_model import OwnModel
+
 _LINE_S = 30.0
 _REASONS = 5
 _OPTION = re.compile(r"--([a-z][a-z-]*)")
@@ -35,16 +30,8 @@ _OPTION = re.compile(r"--([a-z][a-z-]*)")
 
 def sweep(
     file: Annotated[Path, typer.Argument(help="A sweep file: templates whose lists make grids.")],
-    ray_address: Annotated[
-        str | None,
-        typer.Option(
-            help="Dashboard of a Ray cluster, http://HOST:8265, whose jobs make the parts; else "
-            "processes of this machine do.",
-            envvar=_RAY_ADDRESS,
-        ),
-    ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Steps at a time; as many as cores, if not given.")
+        int | None, typer.Option(min=1, help="Parts at a time; as many as cores, if not given.")
     ] = None,
 ) -> None:
     """Forecast a grid of scenarios, into Parquet files.
@@ -54,25 +41,21 @@ def sweep(
 
     Each part is a file that is there whole or not at all: Ctrl-C and kills lose the parts under
     way, and the same command goes on. All parts ask the history as it was when the sweep began,
-    and the rows are the same wherever they are made. Nothing is written to the ledger. Without
-    the extra `dagster` parts are forecast one after the other, in this process.
+    and the rows are the same whoever makes them. Nothing is written to the ledger.
 
     Example: stepcast sweep studies/sweeps/aws_gpus.yaml
-
-    Example: stepcast sweep studies/sweeps/aws_gpus.yaml --ray-address http://127.0.0.1:8265
     """
-    engine: Engine = "processes" if ray_address is None else "ray"
-    on_dagster = engine == "ray" or has_extra("dagster")
+    from forecasting.sweep import begin, folder_of
+    from forecasting.sweep_file import count_scenarios, read_sweep
+    from pipelines.cli.query import warehouse_here
+    from pipelines.sweep import execute_sweep
+
     sweep_file = read_sweep(file)
     warehouse = warehouse_here()
     models = _trace_models(sweep_file, file)
     folder = folder_of(sweep_file, file, home(), models)
     folder.path.parent.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
-        if engine == "processes" and on_dagster and not folder.path.exists():
-            from pipelines.sweep import start_step_server
-
-            start_step_server()  # imports while the sweep is begun
         begin(folder, sweep_file, warehouse, models)
         done, total = len(folder.parts) - len(folder.missing), len(folder.parts)
         there = f", of which {done:,} are there" if done else ""
@@ -80,11 +63,7 @@ def sweep(
         if done < total:
             with _progress(folder):
                 try:
-                    if on_dagster:
-                        _execute(folder, engine, workers, ray_address)
-                    else:
-                        for part in folder.missing:
-                            forecast_part(folder, part.number)
+                    execute_sweep(folder, workers or len(os.sched_getaffinity(0)))
                 except KeyboardInterrupt:
                     left = len(folder.missing)
                     raise Interrupted(
@@ -95,23 +74,15 @@ def sweep(
     _show(folder)
 
 
-def _execute(
-    folder: SweepFolder, engine: "Engine", workers: int | None, address: str | None
-) -> None:
-    from pipelines import dagster_history
-    from pipelines.sweep import execute_sweep
-
-    workers = workers or len(os.sched_getaffinity(0))
-    with dagster_history.instance(home(), of_steps=True) as instance:
-        execute_sweep(instance, folder, engine, workers=workers, address=address)
-
-
-def _trace_models(sweep_file: SweepFile, file: Path) -> Models:
+def _trace_models(sweep_file: "SweepFile", file: Path) -> "Models":
     """Return the models of the user's own, traced as `stepcast predict` does.
 
     Raises:
         BadInput: naming the file and the model; there is none, or it is none of PyTorch.
     """
+    from forecasting.sweep_file import is_own_model
+    from pipelines.cli import own_workload
+
     own = {
         place: template
         for place, template in enumerate(sweep_file.scenarios)
@@ -130,7 +101,11 @@ def _trace_models(sweep_file: SweepFile, file: Path) -> Models:
         raise BadInput(f"{file}: {in_fields}") from None
 
 
-def _trace_model(template: Mapping[str, Any]) -> OwnModel:
+def _trace_model(template: Mapping[str, Any]) -> "OwnModel":
+    from forecasting.sweep_file import Grid
+    from pipelines.cli import own_workload
+    from studies.curve import gpu_precisions
+
     target, length = template["dnn"], template["sequence_length"]
     curves = Grid(template).curves_of_values()
     batch_sizes = list(dict.fromkeys(curve.batch_size for curve in curves))
@@ -153,7 +128,7 @@ def _trace_model(template: Mapping[str, Any]) -> OwnModel:
 
 
 @contextmanager
-def _alone(folder: SweepFolder) -> Iterator[None]:
+def _alone(folder: "SweepFolder") -> Iterator[None]:
     """Hold a sweep, so that no other process works at it.
 
     Raises:
@@ -169,7 +144,7 @@ def _alone(folder: SweepFolder) -> Iterator[None]:
 
 
 @contextmanager
-def _progress(folder: SweepFolder) -> Iterator[None]:
+def _progress(folder: "SweepFolder") -> Iterator[None]:
     """Say now and then how many parts are there while the block runs, and at its end."""
     total, over = len(folder.parts), threading.Event()
 
@@ -188,8 +163,10 @@ def _progress(folder: SweepFolder) -> Iterator[None]:
         watcher.join()
 
 
-def _show(folder: SweepFolder) -> None:
+def _show(folder: "SweepFolder") -> None:
     """Print how much was forecast, what is cheapest, why the rest was refused, and where it is."""
+    import polars as pl
+
     rows = folder.rows
     counted = rows.select(
         pl.len().alias("rows"),
@@ -214,8 +191,10 @@ def _show(folder: SweepFolder) -> None:
     )
 
 
-def _print_cheapest(rows: pl.LazyFrame) -> None:
+def _print_cheapest(rows: "pl.LazyFrame") -> None:
     """Print the cheapest way to train each network, at the newest prices."""
+    import polars as pl
+
     cost = "usd_per_million_samples"
     cheapest = (
         rows.filter(pl.col(cost).is_not_null(), pl.col("fits").fill_null(True))

@@ -9,21 +9,18 @@ import typer
 
 from pipelines.cli.errors import interruptible
 from pipelines.cli.money import MaxUsd, Yes, exit_on_signals, renting
-from pipelines.cli.picture import check_picture, write_picture
 from pipelines.cli.tables import print_text, tell
-from pipelines.runtime import IfInfeasible, attempt
-from pipelines.runtime.job_file import read_job, read_performance
-from pipelines.runtime.job_store import EventLogEntry, frame
-from pipelines.runtime.plan import Infeasible, LimitRelaxation
-from pipelines.runtime.state import JobState
 from profilers.clusters import choose_backend
-from profilers.renting.cap import Allowance
-from studies.renting import check_capped
 from warehouse.home import home
 from warehouse.records import StepcastError
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from pipelines.runtime import IfInfeasible
+    from pipelines.runtime.attempt import AnswerPolicy
+    from pipelines.runtime.job_store import EventLogEntry
+    from pipelines.runtime.plan import Infeasible, LimitRelaxation
+    from pipelines.runtime.state import JobState
+    from profilers.renting.cap import Allowance
 
 _PATIENCE_S = 600.0
 """How long a question waits for an answer while nodes cost money."""
@@ -31,9 +28,6 @@ _PATIENCE_S = 600.0
 
 def train(
     job: Annotated[Path, typer.Argument(help="A job file (docs/srift-runtime.md).")],
-    picture: Annotated[
-        Path | None, typer.Option(help="Draw what happened, to a .png or .svg.")
-    ] = None,
     max_usd: MaxUsd = None,
     yes: Yes = False,
 ) -> None:
@@ -42,9 +36,12 @@ def train(
     The same command goes on from the last checkpoint of a job that was interrupted or killed.
     Where its nodes are rented (backend ec2), --max-usd says what they may cost, whatever happens.
 
-    Example: stepcast train studies/training/demo.yaml --picture training.svg
+    Example: stepcast train studies/training/demo.yaml
     """
-    check_picture(picture)
+    from pipelines.runtime import attempt
+    from pipelines.runtime.job_file import read_job, read_performance
+    from studies.renting import check_capped
+
     given = read_job(job)
     answer = answerer(given.if_infeasible)
     with interruptible(
@@ -57,7 +54,7 @@ def train(
         performance = read_performance(given, backend, home())
         types = {offer.node_type for offer in given.offers}
 
-        def estimate(may: Allowance) -> str:
+        def estimate(may: "Allowance") -> str:
             for offer in given.offers:
                 may.rate(offer.node_type, offer.market)
             budget = "" if given.budget_usd is None else f"its budget is ${given.budget_usd:g}; "
@@ -71,19 +68,11 @@ def train(
             )
     print_text(f"checkpoints and story  {keeper.folder}")
     print_text("`stepcast load` brings what happened into the history (raw.runtime_event)")
-    story = keeper.story
-
-    def drawn() -> "Figure":
-        from reports import timelines
-
-        return timelines.job_plot(frame(story), f"job {given.name}")
-
-    write_picture(picture, drawn)
     if state.error is not None:
         raise StepcastError(f"job {given.name}: {state.error}")
 
 
-def _tell(entry: EventLogEntry) -> None:
+def _tell(entry: "EventLogEntry") -> None:
     """Print what happened."""
     what = [entry.event, *(name for name in (entry.node, entry.node_type) if name)]
     if entry.step is not None:
@@ -96,10 +85,10 @@ def _tell(entry: EventLogEntry) -> None:
     tell(f"[{entry.at_s:7.1f} s] {' '.join(what)}{': ' if facts else ''}{', '.join(facts)}")
 
 
-def answerer(policy: IfInfeasible) -> attempt.AnswerPolicy:
+def answerer(policy: "IfInfeasible") -> "AnswerPolicy":
     """Return who says what happens where nothing is feasible: the user, if there, or a policy."""
 
-    def answer(infeasible: Infeasible, state: JobState) -> LimitRelaxation | None:
+    def answer(infeasible: "Infeasible", state: "JobState") -> "LimitRelaxation | None":
         if policy == "ask" and sys.stdin.isatty():
             return _asked(infeasible, state)
         return infeasible.way(policy)
@@ -107,7 +96,7 @@ def answerer(policy: IfInfeasible) -> attempt.AnswerPolicy:
     return answer
 
 
-def _asked(infeasible: Infeasible, state: JobState) -> LimitRelaxation | None:
+def _asked(infeasible: "Infeasible", state: "JobState") -> "LimitRelaxation | None":
     hourly_usd = sum(node.usd_per_hour for node in state.nodes)
     print_text(f"{infeasible.reason}; {len(state.nodes)} nodes wait at ${hourly_usd:.2f} per hour")
     print_text("  0  abort; the last checkpoint stays")

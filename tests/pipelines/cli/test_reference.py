@@ -56,7 +56,7 @@ def test_a_rebuilt_warehouse_judges_as_the_first_one_did(
     assert all(row["covered"] >= row["n"] for row in common)
 
     # Whoever did not measure it reads the same report.
-    monkeypatch.setattr("pipelines.cli.run.host_id", lambda backend: "elsewhere")
+    monkeypatch.setattr("pipelines.cli.rounds.host_id", lambda backend: "elsewhere")
     shown = stepcast("report", str(study_file))
     assert shown.out == f"{fresh / 'report.html'}\n"
     assert "nothing of study paper has run on this host; shown is host" in shown.err

@@ -1,15 +1,13 @@
-"""`stepcast sweep` on processes and on a Ray cluster: the same files, also after a kill."""
+"""`stepcast sweep` on processes: the same files as in a loop, also after a kill."""
 
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -70,7 +68,7 @@ def steps_of(home: Path) -> list[int]:
 
 
 def plain_loop(file: Path, home: Path) -> None:
-    """Make the parts of a sweep one after the other in this process, without Dagster."""
+    """Make the parts of a sweep one after the other in this process."""
     asked = read_sweep(file)
     folder = folder_of(asked, file, home)
     begin(folder, asked, Warehouse(home))
@@ -252,37 +250,3 @@ def test_a_model_that_cannot_be_is_one_line(
     models.write_text(text.replace(old, new))
     answer = stepcast("sweep", str(models))
     assert message in answer.refusal and "--" not in answer.refusal
-
-
-@contextmanager
-def ray_cluster(folder: Path) -> Iterator[str]:
-    """Yield the dashboard's address of a Ray cluster of two nodes on this machine."""
-    programs = Path(sys.executable).parent
-    environment = os.environ | {
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "PATH": f"{programs}:{os.environ['PATH']}",
-    }
-
-    def ray(*words: str) -> None:
-        subprocess.run([programs / "ray", *words], env=environment, check=True, timeout=120)
-
-    head = "--head", "--port=6381", "--dashboard-port=8266", f"--temp-dir={folder}"
-    try:
-        ray("start", *head, "--num-cpus=1", "--disable-usage-stats")
-        ray("start", "--address=127.0.0.1:6381", "--num-cpus=1")
-        yield "http://127.0.0.1:8266"
-    finally:
-        ray("stop", "--force")
-
-
-@pytest.mark.exhaustive
-def test_two_nodes_of_ray_make_the_same_parts(file: Path, home: Path, stepcast: Stepcast) -> None:
-    pytest.importorskip("ray")
-    plain_loop(file, home)
-    ours = parts(home)
-    with ray_cluster(Path("/tmp/stepcast-ray")) as address:
-        shutil.rmtree(home / "sweeps")
-        answer = stepcast("sweep", str(file), "--ray-address", address)
-        assert answer.code == 0, answer.err
-    assert len(ours) == 2
-    assert parts(home) == ours

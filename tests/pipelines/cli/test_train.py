@@ -1,4 +1,4 @@
-"""`stepcast train`: drawn, asked, stopped and killed."""
+"""`stepcast train`: told, asked, stopped and killed."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ ANOTHER_DEADLINE = LimitRelaxation(text="raise the deadline", deadline_s=99.0, b
 LATE = Infeasible("too late", (ANOTHER_DEADLINE,), 50.0, None)
 
 
-def test_what_happened_is_told_and_drawn(
+def test_what_happened_is_told(
     stepcast: Stepcast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def trained(*given: Any, **_: Any) -> tuple[SimpleNamespace, JobState]:
@@ -37,12 +37,10 @@ def test_what_happened_is_told_and_drawn(
         return SimpleNamespace(story=story, folder="there"), JobState(iterations=20, error="late")
 
     monkeypatch.setattr("pipelines.runtime.attempt.train", trained)
-    picture = tmp_path / "story.svg"
     job = write_job(tmp_path, backend="loopback")
-    answer = stepcast("train", str(job), "--picture", str(picture))
+    answer = stepcast("train", str(job))
     assert "[    9.0 s] aborted at iteration 8: cost_usd 0.5" in answer.err
     assert (answer.code, answer.err.splitlines()[-1]) == (1, "stepcast: job small: late")
-    assert picture.read_text().startswith("<svg")
 
 
 @pytest.mark.parametrize(
@@ -67,15 +65,8 @@ def test_a_user_is_asked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     assert "  0  abort; the last checkpoint stays\n  1  raise the deadline\n" in output
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["none.yaml"], "job none.yaml does not exist"),
-        (["none.yaml", "--picture", "a.gif"], "expected a name that ends in .png or .svg"),
-    ],
-)
-def test_bad_input_is_exit_2(stepcast: Stepcast, arguments: list[str], message: str) -> None:
-    assert message in stepcast("train", *arguments).refusal
+def test_bad_input_is_exit_2(stepcast: Stepcast) -> None:
+    assert "job none.yaml does not exist" in stepcast("train", "none.yaml").refusal
 
 
 def test_being_terminated_is_being_stopped(
