@@ -49,7 +49,7 @@ def asked(public_history: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
         patch.setattr(scenario_steps, "gpu_steps", made_up_steps)
         patch.setenv("STEPCAST_HOME", str(home))
         patch.setenv("COLUMNS", "80")
-        ran = stepcast_of(*options("--picture", str(folder / "front.svg")))
+        ran = stepcast_of(*options())
         yield Asked(home, ran.printed, answered(stepcast_of))
 
 
