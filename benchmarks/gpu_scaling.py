@@ -126,20 +126,20 @@ def scaling(scalings: Sequence[Scaling], known: Collectives) -> Iterator[Figure]
     """
     judged_scalings = judged_sources(scalings, known)
     for (source, is_across), (what, goal) in _SCALINGS.items():
-        group = [
-            judged
-            for judged in judged_scalings
-            if judged.scaling.source == source and (judged.scaling.more.nodes > 1) == is_across
+        judged = [
+            (each, error)
+            for each, error in judged_scalings
+            if each.source == source and (each.more.nodes > 1) == is_across
         ]
-        linear = mean(1 / judged.scaling.factor - 1 for judged in group)
-        beside = f"linear {linear:.1f} %"
-        if all(judged.scaling.fewest.ranks == 1 for judged in group):
-            srift = mean(_srift_as_published([judged.scaling for judged in group], known))
-            serial = mean(_one_by_one(judged.scaling, known) for judged in group)
+        group = [each for each, _ in judged]
+        beside = f"linear {mean(1 / each.factor - 1 for each in group):.1f} %"
+        if all(each.fewest.ranks == 1 for each in group):
+            srift = mean(_srift_as_published(group, known))
+            serial = mean(_one_by_one(each, known) for each in group)
             beside += f", Srift as published {srift:.1f} %, no overlap {serial:.1f} %"
         yield figure(
             f"scaling, {source} left out: {what}",
-            [exp(judged.error) - 1 for judged in group],
+            [exp(error) - 1 for _, error in judged],
             goal,
             beside=beside,
         )

@@ -14,7 +14,6 @@ from pathlib import Path
 import yaml
 
 from models.gpu_step.operators import CONVOLUTIONS, ON_MATRIX_UNITS, Work
-from warehouse.records import BadInput
 
 _SHEETS = Path(__file__).with_name("devices.yaml")
 _JOULES_PER_OPERATION: Mapping[str, float] = {
@@ -109,11 +108,7 @@ class Device:
 
 @lru_cache
 def devices() -> Mapping[str, Device]:
-    """Return the devices of the data sheets by every name that they have.
-
-    Raises:
-        BadInput: the file of data sheets is not as expected.
-    """
+    """Return the devices of the data sheets by every name that they have."""
     by_name: dict[str, Device] = {}
     for name, sheet in yaml.load(_SHEETS.read_text(), yaml.CSafeLoader).items():
         device = Device(
@@ -133,8 +128,6 @@ def devices() -> Mapping[str, Device]:
             instances=tuple(sheet.get("instances", ())),
         )
         for alias in (name, *device.aliases):
-            if alias in by_name:
-                raise BadInput(f"{_SHEETS.name}: two devices are called {alias}")
             by_name[alias] = device
     return by_name
 

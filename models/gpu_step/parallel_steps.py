@@ -73,15 +73,11 @@ class Parallel:
         judged_scalings = scaling.judged_sources(measured.scalings, known)
         past = {
             where: PastErrors.of(
-                [
-                    judged.error
-                    for judged in judged_scalings
-                    if (judged.scaling.more.nodes > 1) == is_across
-                ]
+                [error for each, error in judged_scalings if (each.more.nodes > 1) == is_across]
             )
             for where, is_across in (("within", False), ("across", True))
         }
-        most_gpus = max((judged.scaling.more.ranks for judged in judged_scalings), default=1)
+        most_gpus = max((each.more.ranks for each, _ in judged_scalings), default=1)
         interference = scaling.fit_interference(measured.scalings, known)
         if len(own.timed):
             known = collectives.fit(pl.concat([measured.collectives, own.timed]))
@@ -111,7 +107,8 @@ class AloneStep:
 
     def timed_share(self, device: Device) -> float:
         """Return the share of the GPU's time of operators whose kind was timed on a device."""
-        return sum(each.share for each in self.timed_on if each.device == device.name)
+        shares = (each["share"] for each in self.timed_on if each["device"] == device.name)
+        return float(sum(shares))
 
     def of_passes(self, passes: float, known: int) -> "AloneStep":
         """Return the step of so many passes, from that of `known` ones."""

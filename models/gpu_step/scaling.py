@@ -247,28 +247,19 @@ def fit_interference(scalings: Sequence[Scaling], collectives: Collectives) -> I
     return min(choices, key=missed) if thinned else Interference()
 
 
-@dataclass(frozen=True)
-class JudgedScaling:
-    """What was measured, and the seconds forecast by a fit that had not seen its source."""
-
-    scaling: Scaling
-    forecast_s: float
-
-    @property
-    def error(self) -> float:
-        """Logarithm of forecast over measured."""
-        return log(self.forecast_s / self.scaling.more_s)
-
-
 def judged_sources(
     scalings: Sequence[Scaling], collectives: Collectives
-) -> tuple[JudgedScaling, ...]:
-    """Return each scaling as forecast with interference of the other sources."""
+) -> list[tuple[Scaling, float]]:
+    """Return each scaling with its error, by a fit of interference to the other sources.
+
+    Errors are logarithms of forecast over measured.
+    """
     judged = []
     for source in sorted({scaling.source for scaling in scalings}):
         others = [scaling for scaling in scalings if scaling.source != source]
         interference = fit_interference(others, collectives)
         for scaling in (each for each in scalings if each.source == source):
             exchanges = exchanges_of(scaling, collectives)
-            judged.append(JudgedScaling(scaling, forecast_s(scaling, exchanges, interference)))
-    return tuple(judged)
+            seconds = forecast_s(scaling, exchanges, interference)
+            judged.append((scaling, log(seconds / scaling.more_s)))
+    return judged

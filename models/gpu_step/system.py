@@ -218,7 +218,7 @@ class GpuStepModel:
             "own_traces": list(self.traces.get(device.name, ())),
             "own_share": self._own_share(scenario),
             "own_clusters": list(own_links) if where else [],
-            "timed_on": [dict(vars(each)) for each in forecast.alone.timed_on],
+            "timed_on": list(forecast.alone.timed_on),
             "past_error_percent": past.percent,
             "past_n": past.n,
             "past_devices": list(past.devices),
@@ -274,7 +274,7 @@ class GpuStepModel:
         spent = timed.us[boards().index(device)] * timed.work.calls
         by_kind = zip(map(kind_of, timed.work.works), spent.tolist(), strict=True)
         shares = timed_shares(self._own_kinds, device.name, by_kind)
-        return sum(each.share for each in shares if each.device == device.name)
+        return float(sum(each["share"] for each in shares if each["device"] == device.name))
 
     def _past_of(self, scenario: Scenario) -> PastErrors:
         """Return past errors of forecasts like it, of its kind of step where there are some."""

@@ -6,7 +6,7 @@ which part of the GPU's time its operators were timed on that board itself, and 
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from models.gpu_step.gpu_time import Timing
 from models.gpu_step.operators import HALF, Work
@@ -15,16 +15,9 @@ TimedKinds = Mapping[str, Mapping[str, Sequence[str]]]
 """By kind of operator and units that compute it: types in which it was timed, by GPU."""
 
 
-@dataclass(frozen=True)
-class TimedShare:
-    """A share of the GPU's time, 0 to 1, of operators whose kind was timed on a GPU, in `dtypes`.
-
-    `device` None: nobody timed it in that precision.
-    """
-
-    share: float
-    device: str | None = None
-    dtypes: tuple[str, ...] = ()
+TimedShare = Mapping[str, Any]
+"""`share`, 0 to 1, of the GPU's time of operators whose kind was timed on `device`, in `dtypes`;
+`device` None: nobody timed it in that precision."""
 
 
 def timed_kinds(timings: Iterable[Timing]) -> TimedKinds:
@@ -65,11 +58,12 @@ def timed_shares(
         for name in names or [None]:
             us_of[name] += us
             dtypes_of[name].update(by_device.get(name or "", ()))
-    shares = [
-        TimedShare(us / total_us, name, tuple(sorted(dtypes_of[name])))
+    shares: list[TimedShare] = [
+        {"share": us / total_us, "device": name, "dtypes": tuple(sorted(dtypes_of[name]))}
         for name, us in us_of.items()
         if us > 0
     ]
     return sorted(
-        shares, key=lambda each: (each.device != device, each.device is None, -each.share)
+        shares,
+        key=lambda each: (each["device"] != device, each["device"] is None, -each["share"]),
     )

@@ -7,7 +7,7 @@ from math import ceil
 import pytest
 
 from models.gpu_step import gpu_time
-from models.gpu_step.device import Device, device_of_node, devices
+from models.gpu_step.device import Device, boards, device_of_node, devices
 from models.gpu_step.gpu_time import GpuTime, Timing
 from models.gpu_step.operators import Work, work_of
 from networks.gpu_steps import Operator, Tensor
@@ -173,6 +173,7 @@ def test_every_data_sheet_is_whole() -> None:
     for device in devices().values():
         assert device.peak["float32"] > 1e12
         assert device.source
+    assert len(devices()) == sum(1 + len(board.aliases) for board in boards())  # each has its own
 
 
 def test_node_types_name_their_gpu() -> None:
