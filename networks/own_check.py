@@ -1,8 +1,8 @@
 """What alters a model's step: what no forecast knows is refused by its name, the rest is told.
 
 Systems that learn from other networks know training in float32, of all parameters, that keeps its
-activations. Steps of GPUs are traced as they are: with frozen parameters, half precision, hooks of
-layers and activations that are computed twice. A compiled step nobody traces.
+activations. Steps of GPUs are traced as they are: with frozen parameters, half precision and
+activations that are computed twice. A compiled step, or one with hooks, nobody traces.
 
 `networks/own_program.py` loads this file where no package of ours may be imported.
 """
@@ -16,16 +16,19 @@ import torch
 from torch.amp.autocast_mode import autocast
 from torch.nn.modules import module as module_hooks
 from torch.nn.parameter import is_lazy
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from networks.operator_recorder import OperatorRecorder, tensors
 from networks.operator_work import flops
 
 _SINGLE = (torch.float32, torch.complex64)
 _HALF = (torch.bfloat16, torch.float16)
+_WRAPPERS = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule")
 _QUANTIZED = (
     *("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.nn.quantized"),
     "bitsandbytes",
 )
+_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
 _SLOPE_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 _MOST_FROZEN = 0.05
 """Part of all parameters that may be frozen, as tables of positions are, without being told."""
@@ -45,14 +48,19 @@ def check_module(module: torch.nn.Module, batch: Iterable[torch.Tensor], target:
     Raises:
         AlteredStep: naming what was seen first, and the submodule.
     """
-    for seen in (*_of_batch(batch), *_of_parts(module), *_of_tensors(module)):
+    for seen in (*_settings(), *_of_batch(batch), *_of_parts(module), *_of_tensors(module)):
         raise AlteredStep(f"{target}: {seen}; {_INSTEAD}")
 
 
-def _of_batch(batch: Iterable[torch.Tensor]) -> Iterator[str]:
+def _settings() -> Iterator[str]:
     precision = torch.get_float32_matmul_precision()
     if precision != "highest":
         yield f'it sets torch.set_float32_matmul_precision("{precision}"): leave that out'
+    if torch.are_deterministic_algorithms_enabled():
+        yield "it sets torch.use_deterministic_algorithms: leave that out"
+
+
+def _of_batch(batch: Iterable[torch.Tensor]) -> Iterator[str]:
     for tensor in batch:
         if _is_other(tensor.dtype):
             yield f"its example batch is {_plain(tensor.dtype)}: {_INSTEAD_OF_IT}"
@@ -64,12 +72,18 @@ def _of_parts(module: torch.nn.Module) -> Iterator[str]:
     for name, part in module.named_modules():
         where = _where(name, part)
         kinds = {base.__name__ for base in type(part).__mro__}
-        if "OptimizedModule" in kinds or vars(part).get("_compiled_call_impl") is not None:
+        if isinstance(part, torch.jit.ScriptModule):
+            yield f"{where} is a ScriptModule: return the module that it was made of"
+        elif "OptimizedModule" in kinds or vars(part).get("_compiled_call_impl") is not None:
             yield f"{where} is compiled (torch.compile): return it uncompiled"
+        elif wrapper := kinds.intersection(_WRAPPERS):
+            yield f"{where} is wrapped in {min(wrapper)}: return the module itself"
         elif type(part).__module__.startswith(_QUANTIZED):
             yield (
                 f"{where} is quantized ({type(part).__name__}), as of Q-LoRA: return it in bfloat16"
             )
+        elif any(vars(part).get(hooks) for hooks in _HOOKS):
+            yield f"{where} has hooks in its backward pass: return it without them"
 
 
 def _of_tensors(module: torch.nn.Module) -> Iterator[str]:
@@ -82,10 +96,13 @@ def _of_tensors(module: torch.nn.Module) -> Iterator[str]:
                 yield f"{kind} {name} has no shape yet: call the model with the batch once before"
             elif _is_other(tensor.dtype) or tensor.is_quantized:
                 yield f"{kind} {name} is {_plain(tensor.dtype)}: {_INSTEAD_OF_IT}"
+            elif is_traceable_wrapper_subclass(tensor) or tensor.layout != torch.strided:
+                yield f"{kind} {name} is no plain tensor ({type(tensor).__name__}, {tensor.layout})"
             elif _is_channels_last(tensor):
                 yield f"{kind} {name} has the memory format channels_last: leave it contiguous"
-            elif any(getattr(tensor, hooks, None) for hooks in _SLOPE_HOOKS):
-                yield f"{kind} {name} has hooks on its gradient: return it without them"
+    for name, tensor in module.named_parameters():
+        if any(getattr(tensor, hooks, None) for hooks in _SLOPE_HOOKS):
+            yield f"parameter {name} has hooks on its gradient: return it without them"
 
 
 class StepWatch(OperatorRecorder):  # type: ignore[no-untyped-call]
