@@ -130,7 +130,7 @@ def _transfers_were_captured(round_: Round, warehouse: WarehouseResource) -> lis
 
 def _links_can_carry_it(round_: Round, warehouse: WarehouseResource) -> list[str]:
     """No prediction is above what the server's link can carry."""
-    ledger = warehouse.open().predictions(round_.study.name, round_.repeat)
+    ledger = warehouse.open().query("predictions", study=round_.study.name, repeat=round_.repeat)
     bounds = sanity.link_bounds(
         run_tables.of_curves(round_, warehouse.landing, "operation"),
         run_tables.rows(round_, warehouse.landing, "links", "link"),
@@ -140,7 +140,7 @@ def _links_can_carry_it(round_: Round, warehouse: WarehouseResource) -> list[str
 
 def _not_above_linear(round_: Round, warehouse: WarehouseResource) -> list[str]:
     """No prediction is above linear scaling."""
-    ledger = warehouse.open().predictions(round_.study.name, round_.repeat)
+    ledger = warehouse.open().query("predictions", study=round_.study.name, repeat=round_.repeat)
     return sanity.superlinear(forecasts(round_, ledger))
 
 
@@ -155,7 +155,7 @@ def _host_was_not_busy(probe: str) -> Found:
 
 def _everything_is_judged(round_: Round, warehouse: WarehouseResource) -> list[str]:
     """Every scenario of the round has a prediction that a later measurement judged."""
-    labels = unjudged_labels(round_, warehouse.open().accuracy())
+    labels = unjudged_labels(round_, warehouse.open().query("judged"))
     mend = f"`stepcast reproduce {warehouse.landing}` in a new home forecasts before it measures"
     why = f"the history has no forecast of it from before its measurement; {mend}"
     return [f"{label} is not judged: {why}" for label in labels]

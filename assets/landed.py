@@ -4,7 +4,7 @@ from pathlib import Path
 
 from dagster import AssetKey, AssetMaterialization, DagsterInstance, MetadataValue
 
-from warehouse.warehouse import read_only
+from warehouse.sql import read_only
 
 _LANDED = Path(__file__).with_name("landed.sql")
 _COUNTED = {

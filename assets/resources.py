@@ -35,7 +35,8 @@ from studies.rounds import (
 from warehouse.home import REPORT
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput
-from warehouse.warehouse import Warehouse, read_only
+from warehouse.sql import read_only
+from warehouse.warehouse import Warehouse
 
 OWNER_TAG = "stepcast/owner"
 PRIORITY_TAG = "dagster/priority"

@@ -190,7 +190,7 @@ def table_asset(of: StudyLineage) -> AssetsDefinition:
         """Predicted beside measured, one row for each scenario of the round that ran last."""
         round_ = rounds.latest(of.path)
         history = warehouse.open()
-        accuracy = history.accuracy()
+        accuracy = history.query("judged")
         rows = with_pending(round_, accuracy, history)
         metric, baseline = round_.study.metric.in_words, baseline_in_words(round_.study)
         figures = of_figures(

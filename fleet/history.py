@@ -10,8 +10,9 @@ import polars as pl
 from fleet.readings import in_words
 from warehouse.home import HISTORY
 from warehouse.records import Backend, Run
+from warehouse.sql import read_only
 from warehouse.tables import JSON_COLUMNS
-from warehouse.warehouse import QUERIES, read_only
+from warehouse.warehouse import QUERIES
 
 NodeTypeKey = tuple[str, Backend, str]
 """A node type, where it is, and on which host."""

@@ -242,7 +242,7 @@ class Evaluation:
 
 def evaluate(round_: Round, warehouse: Warehouse) -> Evaluation:
     """Return the evaluation of a round from what the history says of its predictions."""
-    accuracy = warehouse.accuracy()
+    accuracy = warehouse.query("judged")
     return Evaluation(
         round_,
         rows=with_pending(round_, accuracy, warehouse),

@@ -217,7 +217,9 @@ def _predict(fit: Fit, round_: Round, scenario: Scenario, progress: Progress) ->
 
 def _ledger(system: System, round_: Round, warehouse: Warehouse) -> pl.DataFrame:
     """Return a system's forecasts for a round, without those that saw what serves no more."""
-    forecasts = warehouse.predictions(round_.study.name, round_.repeat).filter(
+    forecasts = warehouse.query(
+        "predictions", study=round_.study.name, repeat=round_.repeat
+    ).filter(
         pl.col("system") == system.name,
         pl.col("backend") == round_.backend,
         pl.col("host_id") == round_.host_id,

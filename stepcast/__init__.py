@@ -84,7 +84,7 @@ def load(place: str | None = None) -> "pl.DataFrame":
 
     from pipelines.cli.warehouse import load_runs
     from warehouse.home import home
-    from warehouse.warehouse import read_only
+    from warehouse.sql import read_only
 
     loaded = load_runs(place, lambda _: None).loaded
     runs = read_only(home(), "SELECT run_id, study, probe, started_at FROM raw.run")
@@ -98,7 +98,7 @@ def sql(statement: str) -> "pl.DataFrame":
         BadInput: the SQL is wrong or would change something, or the answer is too large.
     """
     from warehouse.home import home
-    from warehouse.warehouse import read_only
+    from warehouse.sql import read_only
 
     return read_only(home(), statement)
 

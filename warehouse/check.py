@@ -16,7 +16,6 @@ from warehouse.connection import (
     is_of_machine,
     writer_of,
 )
-from warehouse.history import describe_left_out
 from warehouse.home import HISTORY, JOURNAL, MAIN
 from warehouse.landed_files import read_plain, verify
 from warehouse.landing import QUARANTINE, REASON, run_folders
@@ -154,8 +153,6 @@ def check(home: Path) -> CheckReport:
             *_ledger(connection),
             *_runs(connection, home / "landing"),
             *_rows(connection),
-            *_clock(connection),
-            *(Finding(line, broken=False) for line in describe_left_out(connection)),
             *_quarantined(home / "landing"),
             *(_instead(writer) if writer else (*_journal(connection, home), *_history(home))),
         )
@@ -192,23 +189,10 @@ def _runs(connection: duckdb.DuckDBPyConnection, landing: Path) -> Iterator[Find
             own = held.get(run_id, {})
             for text in _run(connection, folders[run_id], signature, sha256, own):
                 yield Finding(f"run {run_id}{text}")
-    yield from _not_compared(landing, known, folders)
-
-
-def _not_compared(
-    landing: Path, known: Mapping[str, tuple[str, str | None]], folders: Mapping[str, Path]
-) -> Iterator[Finding]:
     if gone := sorted(set(known) - set(folders)):
         yield Finding(
             f"{len(gone)} loaded runs are not in {landing} any more (first: {gone[0]}): their rows "
             "are unchecked, for they cannot be compared with what landed",
-            broken=False,
-        )
-    if unpinned := sorted(run for run, (_, sha256) in known.items() if sha256 is None):
-        yield Finding(
-            f"{len(unpinned)} runs are unpinned (first: {unpinned[0]}): loaded before the chain "
-            "held what landed, so they are compared with what is in landing now; `touch` their "
-            "run.parquet and `stepcast load` to pin that",
             broken=False,
         )
     if waiting := sorted(set(folders) - set(known)):
@@ -228,8 +212,8 @@ def _run(
     """Yield the ends of sentences that say what is wrong with a run."""
     try:
         is_touched = signature_of(folder) != signature
-        is_other = sha256 not in (None, verify(folder))
-        if is_touched and (is_other or sha256 is None):
+        is_other = sha256 != verify(folder)
+        if is_other and (is_touched or sha256 is None):
             yield " has changed since it was loaded; `stepcast load`"
         elif is_other:
             yield ": its files are not those that were loaded, whose SHA-256 the chain holds"
@@ -262,15 +246,6 @@ def _rows(connection: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
     ).fetchall()
     for (run_id,) in lacking:
         yield Finding(f"run {run_id} counts as loaded, but raw.run lacks it")
-
-
-def _clock(connection: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
-    backwards = connection.execute(
-        "SELECT run_id FROM raw.run WHERE ended_at < started_at ORDER BY run_id"
-    ).fetchall()
-    for (run_id,) in backwards:
-        text = f"run {run_id} ended before it started: the clock of its host jumped back"
-        yield Finding(text, broken=False)
 
 
 def _quarantined(landing: Path) -> Iterator[Finding]:

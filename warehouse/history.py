@@ -20,7 +20,8 @@ from warehouse.landing import landed_run, landed_runs, run_folders, run_of
 from warehouse.ledger import FitRecord
 from warehouse.publication import explain_earlier_version, lag, open_published
 from warehouse.records import Backend, BadInput, Run, StepcastError
-from warehouse.warehouse import Warehouse, read_only
+from warehouse.sql import read_only
+from warehouse.warehouse import Warehouse
 
 _LOOKS_S = 0.1
 
@@ -157,33 +158,6 @@ def describe_condition(home: Path, *, any_version: bool = False) -> str | None:
         return f"{age}; {writer} is writing what is new"
     landed = "1 landed run is" if waiting == 1 else f"{waiting} landed runs are"
     return f"{age}: {landed} not in it yet; `stepcast load`"
-
-
-def describe_left_out(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
-    """Say how many prices of a database are none, so that no answer has them.
-
-    Newer ones are refused when they come; a folder of runs of somebody else may have any price.
-    """
-    query = (
-        "SELECT count(*), arg_min(node_type || ', ' || usd_per_hour, run_id), min(run_id) "
-        "FROM raw.price WHERE NOT report.is_price(usd_per_hour)"
-    )
-    with suppress(duckdb.CatalogException):  # of earlier code
-        for many, first, run_id in connection.execute(query).fetchall():
-            if many:
-                yield (
-                    f"{many:,} price{'s are' if many > 1 else ' is'} left out, for a price is "
-                    f"above $0 an hour (first: {first}, of run {run_id}); mend the file and bring "
-                    "it again"
-                )
-
-
-def left_out(home: Path) -> list[str]:
-    """Return the lines of `describe_left_out` of what is published, if something is."""
-    if not (home / HISTORY).exists():
-        return []
-    with open_published(home / MAIN, home / HISTORY, any_version=True) as connection:
-        return list(describe_left_out(connection))
 
 
 def studies_of(home: Path) -> set[str]:

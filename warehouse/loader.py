@@ -4,10 +4,7 @@ A run is checked in chunks of `tables.CHUNK_ROWS` rows, then DuckDB reads its Pa
 memory is bounded by `MEMORY`, not by the size of a run.
 """
 
-import os
-import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from glob import escape
@@ -19,13 +16,11 @@ from warehouse import chain, journal
 from warehouse.connection import first_line, is_damage, is_of_machine
 from warehouse.durable_files import sweep
 from warehouse.journal import NOT_LOADED, JournalTransaction
-from warehouse.landed_files import check_plain, read_plain, verify
+from warehouse.landed_files import check_plain, verify
 from warehouse.landing import (
     QUARANTINE,
-    REASON,
     QuarantinedRun,
     checked_files,
-    landed_run,
     run_folders,
     set_aside,
 )
@@ -34,12 +29,6 @@ from warehouse.tables import SCHEMAS, columns_of, one_line
 
 MEMORY = "1GB"
 """What DuckDB may hold while it loads; past that it writes to disk. Whoever connects sets it."""
-_MISTAKEN = re.compile(
-    r"^(TransactionContext|Out of Memory|IO|FATAL) Error|No space left|Could not write|"
-    r"needs more memory|^$"
-)
-"""Reasons for which earlier editions set runs aside, and that were the machine's."""
-_REASON_BYTES = 1 << 16
 OPERATION_TIME = (Path(__file__).parent / "operation_time.sql").read_text()
 
 
@@ -95,7 +84,6 @@ def load(
     """
     report = report or LoadReport()
     sweep(landing)
-    _bring_back(landing)
     landed = [folder.name for folder in run_folders(landing)]
     names = landed if recheck else _not_loaded(connection, landed)
     known = _known(connection, names) if names else {}
@@ -118,25 +106,6 @@ def load(
         else:
             report.loaded += (folder.name,)
     return report
-
-
-def _bring_back(landing: Path) -> None:
-    """Move back runs that were set aside for an error that says nothing of them."""
-    for folder in run_folders(landing / QUARANTINE):
-        with suppress(BadInput, OSError):
-            is_mistaken = _MISTAKEN.search(_reason_of(folder))
-            if is_mistaken and not (landing / folder.name).exists():
-                landed_run(folder)  # else it is none, or has another name
-                os.rename(folder, landing / folder.name)
-                (landing / folder.name / REASON).unlink(missing_ok=True)
-
-
-def _reason_of(folder: Path) -> str:
-    """Return why a run was set aside; nothing where the disk was too full for that."""
-    try:
-        return read_plain(folder / REASON, _REASON_BYTES).decode(errors="replace").strip()
-    except FileNotFoundError:
-        return ""
 
 
 def _not_loaded(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> list[str]:
@@ -167,10 +136,10 @@ def _is_same(
 ) -> bool:
     """Tell whether the files of a run are those that were loaded, whatever their times are."""
     known_signature, landed_sha256 = known
+    if known_signature == NOT_LOADED or landed_sha256 is None:
+        return False  # the second: of before the chain held what landed, which it does then
     if known_signature == signature:
         return True
-    if known_signature == NOT_LOADED or landed_sha256 is None:
-        return False
     check_plain(folder)
     if verify(folder) != landed_sha256:
         return False
@@ -233,8 +202,6 @@ def _remember(
         "WHERE run_id = ?",
         [signature, NOT_LOADED, row["loaded_at"], run_id],
     )
-    if known == (NOT_LOADED, None):
-        return  # its row is older than these sums, and says nothing of them
     if known[1] != landed_sha256:
         chain.append(entry, "meta.reloaded", [row])
 

@@ -154,6 +154,8 @@ _LEAST: Mapping[str, float] = {
     **dict.fromkeys(("bandwidth_Bps", "bus_bandwidth_Bps", "size_bytes", "memory_bytes"), 0),
 }
 """What columns of these names hold at least, in whichever table."""
+_NAMES = ("node_type", "prediction_id")
+"""Columns by which people know a row."""
 
 
 def check_rows(name: str, rows: pa.Table, where: str, first: int = 1) -> None:
@@ -193,18 +195,12 @@ def check_values(
     Raises:
         BadInput: there is one; the message names the first.
     """
-    import pyarrow.compute as pc
-
-    if (place := pc.index(pc.fill_null(is_right, True), False).as_py()) >= 0:
+    if (place := is_right.fill_null(True).index(False).as_py()) >= 0:
         found = rows[column][place].as_py()
         about = next((f" ({rows[key][place]})" for key in _NAMES if key in rows.column_names), "")
         raise BadInput(
             f"{where}: row {first + place}{about}: {column} is {found}, expected {expected}"
         )
-
-
-_NAMES = ("node_type", "prediction_id")
-"""Columns by which people know a row."""
 
 
 def conform(name: str, table: pa.Table, where: str) -> pa.Table:
@@ -290,7 +286,7 @@ def stream_as(
         ):
             yield conform_to(schema, pa.schema(fields).empty_table(), file.name)
             text_bytes = 0
-            groups = _groups(metadata, run_ids)
+            groups = _groups(metadata, paths, run_ids)
             for batch in parquet.iter_batches(CHUNK_ROWS, row_groups=groups, columns=columns):
                 if run_ids is not None:
                     batch = batch.filter(pc.is_in(batch["run_id"], pa.array(run_ids, pa.string())))
@@ -306,10 +302,11 @@ def stream_as(
         raise BadInput(f"{file.name} is not readable Parquet: {one_line(error)}") from error
 
 
-def _groups(metadata: pq.FileMetaData, run_ids: Collection[str] | None) -> list[int]:
+def _groups(
+    metadata: pq.FileMetaData, paths: Sequence[str], run_ids: Collection[str] | None
+) -> list[int]:
     """Return the row groups that may hold rows of these runs, all if there is no telling."""
     groups = range(metadata.num_row_groups)
-    paths = [metadata.schema.column(index).path for index in range(metadata.num_columns)]
     if run_ids is None or "run_id" not in paths:
         return list(groups)
     column = paths.index("run_id")

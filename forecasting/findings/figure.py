@@ -29,7 +29,7 @@ class MeasuredRound:
     @cached_property
     def accuracy(self) -> pl.DataFrame:
         """Rows of report.accuracy."""
-        return self.warehouse.accuracy()
+        return self.warehouse.query("judged")
 
     @cached_property
     def rows(self) -> pl.DataFrame:

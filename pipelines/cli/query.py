@@ -17,11 +17,11 @@ from warehouse.history import (
     PublishedHistory,
     describe_condition,
     explain_unwritable,
-    left_out,
 )
 from warehouse.home import MAIN, home
 from warehouse.records import BadInput
-from warehouse.warehouse import QUERIES, Warehouse, stream
+from warehouse.sql import stream
+from warehouse.warehouse import QUERIES, Warehouse
 
 LEADERBOARD = (
     "system",
@@ -111,7 +111,7 @@ def accuracy(
 
     Example: stepcast accuracy --json
     """
-    board = history_here().leaderboard().select(LEADERBOARD)
+    board = history_here().query("leaderboard").select(LEADERBOARD)
     if as_json:
         print_frame(board, "json")
     else:
@@ -131,7 +131,6 @@ def history_here() -> PublishedHistory:
         BadInput: nothing is published yet, or what is is damaged or of an earlier schema.
     """
     _tell_condition()
-    _tell_left_out()
     return PublishedHistory(home())
 
 
@@ -158,7 +157,6 @@ def warehouse_here(*, dry_run: bool = False) -> Warehouse:
     if dry_run:
         return history_here()
     if (reason := explain_unwritable(home())) is None:
-        _tell_left_out()
         return Warehouse(home())
     tell(f"the answer is not written to the ledger: {reason}")
     return history_here()
@@ -167,10 +165,6 @@ def warehouse_here(*, dry_run: bool = False) -> Warehouse:
 def _tell_condition(*, any_version: bool = False) -> None:
     if (condition := describe_condition(home(), any_version=any_version)) is not None:
         tell(condition)
-
-
-def _tell_left_out() -> None:
-    tell(*left_out(home()))
 
 
 def ready_queries() -> Iterator[tuple[str, str, list[str], str]]:

@@ -136,7 +136,7 @@ def reproduce(
     tell_dagster(place)
     print_text(f"{len(rounds)} rounds of {len({round_.study.name for round_ in rounds})} studies")
     warehouse = Warehouse(place)
-    print_board(warehouse.leaderboard())
+    print_board(warehouse.query("leaderboard"))
     print_text("All systems of a study on what all of them forecast, and what each covers:")
     board = warehouse.query("board")
     print_table(board.with_columns(selectors.float().round(2)))

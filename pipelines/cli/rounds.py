@@ -225,7 +225,7 @@ def show_results(round_: Round, place: Path) -> None:
     from forecasting.evaluation import with_pending
 
     warehouse = Warehouse(place)
-    rows = with_pending(round_, warehouse.accuracy(), warehouse)
+    rows = with_pending(round_, warehouse.query("judged"), warehouse)
     print_results(rows, round_.study.metric.in_words, baseline_in_words(round_.study))
     print_text(f"backend {round_.backend}, study {round_.study.name}, round {round_.repeat}")
     print_text(f"report     {place / REPORT}")

@@ -13,7 +13,6 @@ from profilers.readers.formats import find_format
 from warehouse import check as examine
 from warehouse import upkeep
 from warehouse.extras import has_extra
-from warehouse.history import left_out
 from warehouse.home import PUBLIC, home
 from warehouse.loader import LoadReport
 from warehouse.records import BadInput, Purpose
@@ -152,8 +151,6 @@ def load_runs(place: str | None, say: Callable[[str], None]) -> LoadReport:
     try:
         if sealed := sum(warehouse.load_sealed(folder / FOLDER) for folder in sets):
             say(f"loaded {sealed:,} published forecasts")
-        for line in left_out(warehouse.home):
-            say(line)
         tell_dagster(warehouse.home)
     except Exception as error:
         for line in (*wrong, *report.not_loaded):

@@ -22,7 +22,7 @@ from profilers.record_file import read_record
 from warehouse import limits
 from warehouse.fields import Batch, Mbps, Name, Pixels, Repeats, Seconds, SecondsOrNone
 from warehouse.records import Backend, BadInput, Record, content_hash
-from warehouse.warehouse import read_only
+from warehouse.sql import read_only
 
 InterruptionKind = Literal["kill", "notice", "freeze"]
 

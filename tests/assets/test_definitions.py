@@ -15,7 +15,7 @@ from tests.synthetic import (
     PYTORCH,
     write_study,
 )
-from warehouse.warehouse import read_only
+from warehouse.sql import read_only
 
 
 def run(file: Path, home: Path, *groups: str) -> ExecuteInProcessResult:

@@ -25,7 +25,8 @@ from studies.plan import tasks
 from tests.fleet.made import NODE_TYPE, NOW, member, visited, watched
 from tests.fleet.paper_watch import SLOW, PaperWatch, Told, land_probe
 from tests.synthetic import PaperProbes
-from warehouse.warehouse import Warehouse, read_only
+from warehouse.sql import read_only
+from warehouse.warehouse import Warehouse
 
 OTHER = "emu.native.c15"
 SMALL: dict[str, Any] = {"image_size": 16, "batch_size": 4}

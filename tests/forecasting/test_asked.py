@@ -22,7 +22,8 @@ from tests.small_history import PYTORCH, TENSORFLOW
 from warehouse.landing import land
 from warehouse.records import BadInput, Scenario
 from warehouse.requirements import Requirement, Subject
-from warehouse.warehouse import Warehouse, read_only
+from warehouse.sql import read_only
+from warehouse.warehouse import Warehouse
 
 ASYNC = {
     "dnn": "small_cnn",
@@ -89,14 +90,14 @@ def figures(answer: ForecastAnswer) -> dict[tuple[str, str], tuple[Any, ...]]:
 def of_study(warehouse: Warehouse, study: str) -> dict[tuple[str, str], tuple[Any, ...]]:
     """Return the same of a study's forecasts; splits as its board has them."""
     columns = ["system", "scenario_id", "predicted", "low", "high", "fit_id", "split"]
-    rows = warehouse.accuracy().filter(study=study).select(columns).iter_rows()
+    rows = warehouse.query("judged").filter(study=study).select(columns).iter_rows()
     return {(system, scenario): tuple(values) for system, scenario, *values in rows}
 
 
 @pytest.mark.parametrize("study", [PYTORCH, TENSORFLOW])
 def test_forecasts_are_those_of_a_study_of_the_same_runs(warehouse: Warehouse, study: str) -> None:
     """Value, interval, fit and split are its own; and so is everything of its board afterwards."""
-    board, accuracy = warehouse.leaderboard(), warehouse.accuracy()
+    board, accuracy = warehouse.query("leaderboard"), warehouse.query("judged")
     curves = torch_curves() if study == PYTORCH else [async_curve()]
     answer = asked(warehouse, curves)
     expected = of_study(warehouse, study)
@@ -106,8 +107,8 @@ def test_forecasts_are_those_of_a_study_of_the_same_runs(warehouse: Warehouse, s
     ledger = warehouse.query("predictions").filter(pl.col("study").is_null())
     assert ledger.height == len(expected)
     assert ledger["repeat"].null_count() == ledger.height
-    assert warehouse.accuracy().equals(accuracy)
-    assert warehouse.leaderboard().equals(board)
+    assert warehouse.query("judged").equals(accuracy)
+    assert warehouse.query("leaderboard").equals(board)
     past = {(forecast.system.name, forecast.split): forecast.past for forecast in answer.forecasts}
     for row in board.filter(pl.col("system").is_in([name for name, _ in past])).to_dicts():
         if errors := past.get((row["system"], row["split"])):

@@ -24,7 +24,8 @@ from tests.synthetic import MIXED, STUDY, PaperProbes, profiled, write_study
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput, Scenario
 from warehouse.requirements import Refusal, Requirement
-from warehouse.warehouse import Warehouse, read_only
+from warehouse.sql import read_only
+from warehouse.warehouse import Warehouse
 
 
 @pytest.fixture

@@ -55,7 +55,12 @@ def opened(home: Path, folder: Path) -> Round:
 
 def measure(home: Path, round_: Round, slower: float = 1.25) -> None:
     """Land what judges forecasts: steps that take so many times as long as forecast."""
-    values = dict(Warehouse(home).predictions("gpus", 1).select("subject_id", "value").iter_rows())
+    values = dict(
+        Warehouse(home)
+        .query("predictions", study="gpus", repeat=1)
+        .select("subject_id", "value")
+        .iter_rows()
+    )
     for place, need in enumerate(round_.missing):
         step_s = slower * values[need.scenario.scenario_id]
         rows = [("step_time_s", "s", window, step_s) for window in range(3)]
@@ -95,14 +100,14 @@ def test_a_study_forecasts_single_gpus_and_judges_that(public_home: Path, tmp_pa
     assert count == 3 and path.name == "gpus.1.parquet"
 
     measure(home, round_)
-    judged = warehouse.accuracy().filter(system="gpu_step").sort("predicted")
+    judged = warehouse.query("judged").filter(system="gpu_step").sort("predicted")
     assert judged["error_percent"].to_list() == [pytest.approx(-20)] * 3
     assert dict(judged.select("label", "split").iter_rows()) == {
         "small_cnn 32px b64, adamw, single (1 gpu.h100)": "held_out_dnn",
         "small_cnn 32px b128, adamw, single (1 gpu.h100)": "held_out_dnn",
         "small_cnn 32px b64, bfloat16, single (1 gpu.l4)": "held_out_device",
     }
-    board = warehouse.leaderboard().filter(system="gpu_step")
+    board = warehouse.query("leaderboard").filter(system="gpu_step")
     assert dict(board.select("split", "n").iter_rows()) == {"held_out_dnn": 2, "held_out_device": 1}
     warehouse.load_sealed(tmp_path)
     sealed = warehouse.query("sealed")

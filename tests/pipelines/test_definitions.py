@@ -17,7 +17,8 @@ from studies.study import Study, read_study
 from tests.synthetic import STUDY, write_study
 from warehouse.home import CHECKOUT
 from warehouse.requirements import Refusal, Requirement
-from warehouse.warehouse import Warehouse, read_only
+from warehouse.sql import read_only
+from warehouse.warehouse import Warehouse
 
 COMMITTED = sorted((CHECKOUT / "studies").glob("*.yaml"))
 GROUPS = {"profiles", "fits", "predictions", "measured", "accuracy"}

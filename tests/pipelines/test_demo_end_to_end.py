@@ -9,7 +9,8 @@ from profilers.clusters import cgroups, netns, owner
 from profilers.steady.hostlock import host_lock
 from tests.pipelines.ran import Started, stepcast
 from warehouse.landing import landed_runs
-from warehouse.warehouse import Warehouse, read_only
+from warehouse.sql import read_only
+from warehouse.warehouse import Warehouse
 
 pytestmark = pytest.mark.cluster
 
@@ -40,7 +41,7 @@ def test_a_study_survives_kills_and_judges_what_it_predicted(home: Path, tmp_pat
     assert process.end(signal.SIGKILL)[0] == -signal.SIGKILL
     interrupted = landed_runs(home / "landing")
     assert sorted(run.probe for run in interrupted) == ["links", "tf_throughput", "tf_trace"]
-    assert Warehouse(home).predictions("tiny", 1).height == 2 * len(SYSTEMS)
+    assert Warehouse(home).query("predictions", study="tiny", repeat=1).height == 2 * len(SYSTEMS)
 
     again = Started(home, "run", str(study))
     assert again.process.wait(400) == 0, again.told

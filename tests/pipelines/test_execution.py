@@ -12,7 +12,8 @@ from studies.messages import Progress
 from tests.pipelines.ran import ASKED, MEASURED, Ran, statuses
 from tests.synthetic import FORECASTERS, OPERATIONS, PaperProbes
 from warehouse.records import StepcastError
-from warehouse.warehouse import Warehouse, read_only
+from warehouse.sql import read_only
+from warehouse.warehouse import Warehouse
 
 
 def run(home: Path, study: Path) -> None:
@@ -36,7 +37,7 @@ def test_the_job_predicts_then_measures_then_judges(first_run: Ran) -> None:
     home = first_run.home
     assert list(first_run.asked) == ASKED
     assert warnings(first_run) == []
-    accuracy = Warehouse(home).accuracy()
+    accuracy = Warehouse(home).query("judged")
     judged = accuracy.select("system", "label").sort("system", "label").rows()
     labels = sorted(name.removeprefix("measure ") for name in MEASURED)
     systems = sorted(system.name for system in FORECASTERS)
@@ -79,7 +80,7 @@ def test_the_next_call_is_a_new_round(second_run: tuple[Ran, str]) -> None:
     assert list(ran.asked) == ASKED
     rounds = Warehouse(ran.home).query("runs", study="paper")["repeat"].value_counts()
     assert sorted(rounds.rows()) == [(1, 7), (2, 7)]
-    floors = Warehouse(ran.home).accuracy()["noise_floor_percent"].to_list()
+    floors = Warehouse(ran.home).query("judged")["noise_floor_percent"].to_list()
     assert floors == pytest.approx([0.0] * 8 * len(FORECASTERS))
 
 

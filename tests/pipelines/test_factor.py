@@ -52,7 +52,7 @@ def forecasts(first_run: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         with DagsterInstance.ephemeral() as instance:
             job = definitions.resolve_job_def("paper")
             job.execute_in_process(instance=instance, asset_selection=keys)
-        ledger = Warehouse(home).predictions("paper", 2)
+        ledger = Warehouse(home).query("predictions", study="paper", repeat=2)
         assert ledger.height == len(FORECASTERS) * 4
         # Byte for byte; ids name runs, which differ by nature.
         columns = ["system", "model_version", "subject_id", "metric", "value", "low", "high"]

@@ -6,7 +6,8 @@ import pytest
 
 from tests.pipelines.ran import stepcast
 from warehouse.landing import landed_runs
-from warehouse.warehouse import Warehouse, read_only
+from warehouse.sql import read_only
+from warehouse.warehouse import Warehouse
 
 pytestmark = pytest.mark.cluster
 

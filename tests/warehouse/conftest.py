@@ -28,8 +28,9 @@ from warehouse.records import (
     Run,
     Scenario,
 )
+from warehouse.sql import read_only
 from warehouse.tables import SCHEMAS
-from warehouse.warehouse import Warehouse, read_only
+from warehouse.warehouse import Warehouse
 
 METRIC = "throughput_steps_per_s"
 

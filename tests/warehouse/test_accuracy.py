@@ -14,7 +14,7 @@ from warehouse.records import BadInput, Scenario
 
 def judged(make: Maker) -> list[dict[str, object]]:
     make.warehouse.load()
-    return make.warehouse.accuracy().sort("made_at", "system").to_dicts()
+    return make.warehouse.query("judged").sort("made_at", "system").to_dicts()
 
 
 def test_a_prediction_is_judged_by_the_run_after_it(fitted: Maker) -> None:
@@ -89,7 +89,7 @@ def test_what_was_merely_asked_for_is_judged_apart(fitted: Maker) -> None:
     fitted.measure("m1", scenario, [2.5], minute=5)
     fitted.measure("m2", scenario, [2.5], minute=6, study="another")
     assert [row["predicted"] for row in judged(fitted)] == [2.0]
-    (board,) = warehouse.leaderboard().to_dicts()
+    (board,) = warehouse.query("leaderboard").to_dicts()
     assert (board["n"], board["mape"]) == (1, pytest.approx(20))
     (row,) = fitted.rows("FROM report.asked_accuracy").to_dicts()
     assert (row["predicted"], row["runs"], row["split"]) == (3.0, 2, "held_out_world_size")
@@ -239,7 +239,7 @@ def test_the_leaderboard_counts_a_subject_once(fitted: Maker) -> None:
     )
     fitted.measure("a2", two, [1.25], minute=15, repeat=2)
     fitted.warehouse.load()
-    board = fitted.warehouse.leaderboard()
+    board = fitted.warehouse.query("leaderboard")
     assert board["split"].to_list() == ["held_out_world_size", "seen"]
     far, near = board.to_dicts()
     # Two workers: 10 % and 4 % in two rounds, so 7 %; three: 40 %; four: 60 %.
@@ -269,7 +269,7 @@ def test_what_a_busy_host_measured_is_shown_and_not_counted(fitted: Maker) -> No
     fitted.measure("quiet", two, [1.0], minute=5, idle=0.21)
     fitted.measure("busy", three, [1.0], minute=6, idle=0.19)
     assert {row["predicted"]: row["host_busy"] for row in judged(fitted)} == {1.1: False, 1.5: True}
-    (board,) = fitted.warehouse.leaderboard().to_dicts()
+    (board,) = fitted.warehouse.query("leaderboard").to_dicts()
     assert (board["n"], board["busy_n"], board["mape"]) == (1, 1, pytest.approx(10))
 
 

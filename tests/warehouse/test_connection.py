@@ -13,7 +13,7 @@ from tests.warehouse.conftest import Maker
 from warehouse.connection import connect, transaction
 from warehouse.durable_files import sweep_home
 from warehouse.records import BadInput, WarehouseBusy
-from warehouse.warehouse import read_only
+from warehouse.sql import read_only
 
 HOLD = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('held', flush=True); input()"
 

@@ -190,7 +190,7 @@ def test_whoever_reads_damage_is_told_the_way_on(full: Maker) -> None:
         main.write_bytes(damage(whole))
         for use in (
             lambda: check(full.home),
-            lambda: full.warehouse.leaderboard(),
+            lambda: full.warehouse.query("leaderboard"),
             lambda: full.warehouse.load(),
             lambda: full.warehouse.record(fits=[full.fit("p1", system="linear")]),
         ):
@@ -221,10 +221,10 @@ def test_an_older_home_gets_a_journal_once(full: Maker) -> None:
     shutil.rmtree(full.home / "journal")
     full.tamper("UPDATE meta.journal SET entry = 0, sha256 = '', size_bytes = 0")
     before = held(full.home)
-    full.warehouse.leaderboard()
+    full.warehouse.query("leaderboard")
     written = journal.size_bytes(full.home / "journal")
     assert written > 0
-    full.warehouse.leaderboard()
+    full.warehouse.query("leaderboard")
     assert journal.size_bytes(full.home / "journal") == written
     assert not (full.home / "damaged").exists()
     assert rebuilt(full) == before
@@ -249,7 +249,7 @@ def test_a_journal_that_lost_its_end_is_written_anew(full: Maker, kept: float) -
     os.truncate(file, int(kept * file.stat().st_size))
     (text,) = full.broken()
     assert "journal" in text
-    full.warehouse.leaderboard()
+    full.warehouse.query("leaderboard")
     assert rebuilt(full) == before
 
 
@@ -291,7 +291,7 @@ def test_a_warehouse_of_another_journal_is_refused(full: Maker, tmp_path: Path) 
     other.warehouse.load()
     shutil.copy(other.home / "warehouse.duckdb", full.home)
     with pytest.raises(BadInput, match=r"each hold what the other lacks; move .* away") as error:
-        full.warehouse.leaderboard()
+        full.warehouse.query("leaderboard")
     assert "\n" not in str(error.value)
 
 
@@ -341,7 +341,7 @@ def test_killed_between_journal_and_commit(
 
     assert killed(write)
     is_logged = when not in ("before the entry", "in the entry")
-    full.warehouse.leaderboard()
+    full.warehouse.query("leaderboard")
     with open_warehouse(full.home) as connection:
         row = connection.execute("SELECT count(*) FROM pred.ledger").fetchone()
     assert row == (5 if is_logged else 2,)
@@ -367,7 +367,7 @@ def test_killed_while_the_journal_is_written_anew(
 
     def work() -> None:
         monkeypatch.setattr(place, name, die)
-        full.warehouse.leaderboard()
+        full.warehouse.query("leaderboard")
 
     assert killed(work)
     full.warehouse.load()

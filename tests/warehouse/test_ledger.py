@@ -10,7 +10,7 @@ from warehouse import ledger
 from warehouse.connection import connect
 from warehouse.ledger import prediction_id, price_snapshot
 from warehouse.records import BadInput, Price
-from warehouse.warehouse import read_only
+from warehouse.sql import read_only
 
 
 def test_a_fit_is_written_once_and_published(fitted: Maker) -> None:
@@ -39,10 +39,10 @@ def test_predictions_are_written_once(fitted: Maker) -> None:
     later = two.model_copy(update={"made_at": two.made_at.replace(hour=5)})
     assert fitted.warehouse.record([later, three, three]) == 1
     assert fitted.warehouse.record([]) == 0
-    rows = fitted.warehouse.predictions("demo", 1)
+    rows = fitted.warehouse.query("predictions", study="demo", repeat=1)
     assert set(rows["prediction_id"]) == {prediction_id(two), prediction_id(three)}
     assert rows["made_at"].to_list() == [two.made_at] * 2
-    assert fitted.warehouse.predictions("demo", 2).is_empty()
+    assert fitted.warehouse.query("predictions", study="demo", repeat=2).is_empty()
     assert read_only(fitted.home, "SELECT * FROM pred.ledger").height == 2
 
 
@@ -55,7 +55,9 @@ def test_the_ledger_is_never_updated(fitted: Maker, change: dict[str, float | st
         fitted.warehouse.record(known)
         with pytest.raises(BadInput, match="the ledger is never updated: async_sgd has forecast"):
             fitted.warehouse.record(batch)
-        assert fitted.warehouse.predictions("demo", 1)["value"].to_list() == [2.0] * len(known)
+        assert fitted.warehouse.query("predictions", study="demo", repeat=1)["value"].to_list() == [
+            2.0
+        ] * len(known)
     assert fitted.warehouse.record([other]) == 1
 
 

@@ -17,8 +17,8 @@ from warehouse import loader
 from warehouse.connection import connect
 from warehouse.landed_files import seal
 from warehouse.landing import checked_files
+from warehouse.sql import read_only
 from warehouse.tables import CHUNK_ROWS, SCHEMAS
-from warehouse.warehouse import read_only
 
 EDGES = pl.DataFrame({"source": [0, 1], "target": [1, 2]})
 

@@ -13,7 +13,7 @@ from warehouse.history import known_runs
 from warehouse.landing import landed_runs
 from warehouse.publication import migrate
 from warehouse.records import Run, StepcastError
-from warehouse.warehouse import read_only
+from warehouse.sql import read_only
 
 COUNTS = "SELECT (SELECT count(*) FROM raw.run), (SELECT count(*) FROM raw.timing)"
 

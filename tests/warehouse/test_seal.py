@@ -13,7 +13,7 @@ from warehouse import limits
 from warehouse.chain import head
 from warehouse.connection import connect
 from warehouse.records import BadInput
-from warehouse.warehouse import read_only
+from warehouse.sql import read_only
 
 
 def fill_forecast(make: Maker) -> None:

@@ -14,7 +14,8 @@ from forecasting.nearest import read_judged_scenarios
 from models.choice.choice import best
 from models.choice.limits import Limits
 from warehouse.records import BadInput
-from warehouse.warehouse import Warehouse, read_only
+from warehouse.sql import read_only
+from warehouse.warehouse import Warehouse
 
 WHEN = datetime(2026, 11, 26, tzinfo=UTC)
 QUESTION = JobQuestion(

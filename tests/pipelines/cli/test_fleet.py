@@ -14,7 +14,7 @@ from tests.fleet.made import NODE_TYPE, member
 from tests.fleet.paper_watch import PaperWatch
 from tests.pipelines.ran import Answer, Stepcast, statuses
 from tests.synthetic import PaperProbes
-from warehouse.warehouse import read_only
+from warehouse.sql import read_only
 
 OTHER = "emu.native.c15"
 ADD = ("fleet", "add", NODE_TYPE, "--backend", "loopback")

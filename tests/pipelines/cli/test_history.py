@@ -3,7 +3,7 @@
 import pytest
 
 from tests.pipelines.ran import Ran, Stepcast
-from warehouse.warehouse import read_only
+from warehouse.sql import read_only
 
 STEADY = ("history", "small_cnn w=2 step_time_s emu.avx512.s15")
 

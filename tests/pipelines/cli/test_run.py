@@ -64,7 +64,7 @@ def test_what_was_interrupted_or_failed_is_one_line_and_is_resumed(
         f"`stepcast run {short_study} --backend loopback` resumes with what is missing"
     )
     assert probes.asked == ASKED[:4]
-    made_at = Warehouse(home).predictions("paper", 1)["made_at"].to_list()
+    made_at = Warehouse(home).query("predictions", study="paper", repeat=1)["made_at"].to_list()
 
     probes.throughput, probes.fail_at, probes.asked = by_workers, MEASURED[-1], []
     answer = stepcast("run", str(short_study))
@@ -86,7 +86,10 @@ def test_what_was_interrupted_or_failed_is_one_line_and_is_resumed(
     runs = Warehouse(home).query("runs", study="paper")
     assert (runs["status"] == "failed").sum() == 1
     assert set(runs["repeat"]) == {1}
-    assert Warehouse(home).predictions("paper", 1)["made_at"].to_list() == made_at
+    assert (
+        Warehouse(home).query("predictions", study="paper", repeat=1)["made_at"].to_list()
+        == made_at
+    )
 
 
 def test_a_plan_runs_nothing(
