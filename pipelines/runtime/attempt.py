@@ -282,9 +282,9 @@ def train(
         }
         nodes = JobNodes(cluster, programs, job, keeper.folder, devices, program, notices)
         state = Runner(job, controller, nodes, keeper, tell, answer).run()
-    if keeper.run is None:
+    if keeper.attempt.run is None:
         keeper.end(_run(job, backend, keeper, state, nodes))
-    run, landing = keeper.run, home / "landing"
+    run, landing = keeper.attempt.run, home / "landing"
     if run is not None and not (landing / run.run_id).exists():
         land(landing, run, None, {"runtime_event": frame(keeper.story)})
     keeper.landed()
@@ -296,7 +296,7 @@ def _run(
 ) -> Run:
     error = state.error
     run = Run(
-        run_id=keeper.run_id,
+        run_id=keeper.attempt.run_id,
         probe=PROBE,
         purpose="measurement",
         study=job.name,
@@ -305,8 +305,8 @@ def _run(
         backend=backend,
         status="failed" if error else "ok",
         error=error,
-        started_at=keeper.began_at,
-        ended_at=keeper.began_at + timedelta(seconds=keeper.now_s()),
+        started_at=keeper.attempt.began_at,
+        ended_at=keeper.attempt.began_at + timedelta(seconds=keeper.now_s()),
         host_id=host_id(backend),
         host=nodes.host,
         software=nodes.software,

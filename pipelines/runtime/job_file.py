@@ -14,7 +14,7 @@ from models.srift.predictor import Srift
 from models.srift.profiles import FittedNetwork, NetworkKey
 from pipelines.runtime import IfInfeasible
 from pipelines.runtime.controller import Controller
-from pipelines.runtime.plan import Planner, SearchSettings
+from pipelines.runtime.plan import Planner
 from pipelines.runtime.state import JobState, LearnedDurations
 from profilers.clusters import BackendChoice, host_id
 from profilers.clusters.node_types import node_group
@@ -61,7 +61,6 @@ class TrainingJob(Record):
     link_mbps: Mbps | None = None
     profile: Path | None = None
     offers: tuple[Offer, ...] = Field(min_length=1, max_length=limits.LISTED)
-    search: SearchSettings = SearchSettings()
     launch_s: SecondsOrNone = 150.0
     restart_s: SecondsOrNone = 10.0
     detach_s: SecondsOrNone = 5.0
@@ -91,7 +90,7 @@ class TrainingJob(Record):
 
     def controller(self, performance: Performance) -> Controller:
         """Return what decides for it."""
-        planner = Planner(performance, self.offers, self.global_batch, self.minimize, self.search)
+        planner = Planner(performance, self.offers, self.global_batch, self.minimize)
         return Controller(planner, self.silence_s)
 
 

@@ -4,7 +4,6 @@ import json
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Self
 
@@ -133,12 +132,11 @@ PROBE = "train"
 _STATE, _STORY = "state.json", "story.jsonl"
 
 
-class _StoredAttempt(Record):
+class StoredAttempt(Record):
     """What is known of an attempt.
 
     `began_counted_s` is when it began by `profilers.clock.counted_ns` of the machine that started
-    as `boot_id`. `run` is what lands of it, once it is over. Attempts without a `run_id` are of
-    earlier versions: what is over of them has landed, or cannot any more.
+    as `boot_id`. `run_id` is what its run is called, and `run` what lands, once it is over.
     """
 
     training_id: str
@@ -146,34 +144,28 @@ class _StoredAttempt(Record):
     state: JobState
     boot_id: str = ""
     began_counted_s: float = 0.0
-    run_id: str | None = None
+    run_id: str
     run: Run | None = None
     landed: bool = False
 
-    @property
-    def done(self) -> bool:
-        """Whether there is nothing left to do."""
-        return self.state.over and (self.landed or self.run_id is None)
-
-    def here(self) -> "_StoredAttempt":
-        """Return this with the name of its run, and with when it began by this machine's count.
+    def here(self) -> "StoredAttempt":
+        """Return this with when it began by this machine's count.
 
         Only where the machine has restarted since, or is another, the wall clock tells how long
         ago that was: at least as long as what is known took.
         """
-        run_id = self.run_id or f"{self.began_at:%Y%m%dT%H%M%S}-{PROBE}-{uuid.uuid4().hex[:8]}"
-        changes: dict[str, object] = {"run_id": run_id}
-        if self.boot_id != clock.boot_id():
-            ago_s = max((clock.now() - self.began_at).total_seconds(), self.state.at_s)
-            changes |= {"boot_id": clock.boot_id(), "began_counted_s": _counted_s() - ago_s}
+        if self.boot_id == clock.boot_id():
+            return self
+        ago_s = max((clock.now() - self.began_at).total_seconds(), self.state.at_s)
+        changes = {"boot_id": clock.boot_id(), "began_counted_s": _counted_s() - ago_s}
         return self.model_copy(update=changes)
 
 
 class JobStore:
     """Keeps one attempt at a job in `folder`; a context manager that closes its file."""
 
-    def __init__(self, folder: Path, kept: _StoredAttempt) -> None:
-        self.folder, self._kept = folder, kept
+    def __init__(self, folder: Path, attempt: StoredAttempt) -> None:
+        self.folder, self.attempt = folder, attempt.here()
         self._story = Appender(folder / _STORY)
 
     @classmethod
@@ -186,42 +178,27 @@ class JobStore:
         attempts = home / "training" / checked_name(job.name, "job")
         attempts.mkdir(parents=True, exist_ok=True)
         for file in sorted(attempts.glob(f"*/{_STATE}")):
-            kept = _StoredAttempt.model_validate_json(file.read_text())
-            if kept.done:
+            attempt = StoredAttempt.model_validate_json(file.read_text())
+            if attempt.landed:
                 continue
-            if kept.training_id != job.training_id:
+            if attempt.training_id != job.training_id:
                 raise BadInput(
                     f"job {job.name} has an unfinished attempt in {file.parent} that trains "
                     "something else; give this one another name, or remove that folder"
                 )
             sweep(file.parent)
-            return cls(file.parent, kept.here())
+            return cls(file.parent, attempt)
         now = clock.now()
         folder = attempts / f"{now:%Y%m%dT%H%M%S.%f}"
         folder.mkdir()
-        kept = _StoredAttempt(training_id=job.training_id, began_at=now, state=job.state())
-        return cls(folder, kept.here())
+        run_id = f"{now:%Y%m%dT%H%M%S}-{PROBE}-{uuid.uuid4().hex[:8]}"
+        known = {"training_id": job.training_id, "run_id": run_id}
+        return cls(folder, StoredAttempt(**known, began_at=now, state=job.state()))
 
     @property
     def state(self) -> JobState:
         """Where the job stands."""
-        return self._kept.state
-
-    @property
-    def began_at(self) -> datetime:
-        """When the job began."""
-        return self._kept.began_at
-
-    @property
-    def run_id(self) -> str:
-        """What its run is called."""
-        assert self._kept.run_id is not None, "`here` has named it"
-        return self._kept.run_id
-
-    @property
-    def run(self) -> Run | None:
-        """What lands, if that is known."""
-        return self._kept.run
+        return self.attempt.state
 
     @property
     def story(self) -> list[EventLogEntry]:
@@ -233,7 +210,7 @@ class JobStore:
 
         Nobody who sets the wall clock changes it.
         """
-        return _counted_s() - self._kept.began_counted_s
+        return _counted_s() - self.attempt.began_counted_s
 
     def keep(self, state: JobState, story: Sequence[EventLogEntry]) -> None:
         """Remember a state; on disk, both or neither, where there is something to tell.
@@ -241,15 +218,15 @@ class JobStore:
         Raises:
             StepcastError: they could not be written, for example to a full disk.
         """
-        kept = self._kept.model_copy(update={"state": state})
+        attempt = self.attempt.model_copy(update={"state": state})
         if not story:
-            self._kept = kept
+            self.attempt = attempt
             return
         before = self._story.size
         try:
             self._story.append([entry.model_dump_json() for entry in story])
             self._story.sync()
-            self._write(kept)
+            self._write(attempt)
         except StepcastError:
             self._story.cut(before)
             raise
@@ -262,7 +239,7 @@ class JobStore:
         Raises:
             StepcastError: it could not be written, for example to a full disk.
         """
-        self._write(self._kept.model_copy(update={"run": run}))
+        self._write(self.attempt.model_copy(update={"run": run}))
 
     def landed(self) -> None:
         """Remember that it has landed: who comes next begins anew.
@@ -270,15 +247,15 @@ class JobStore:
         Raises:
             StepcastError: it could not be written, for example to a full disk.
         """
-        self._write(self._kept.model_copy(update={"landed": True}))
+        self._write(self.attempt.model_copy(update={"landed": True}))
 
-    def _write(self, kept: _StoredAttempt) -> None:
-        content = kept.model_dump_json().encode()
+    def _write(self, attempt: StoredAttempt) -> None:
+        content = attempt.model_dump_json().encode()
         try:
             write_bytes(self.folder / _STATE, content, durable=True)
         except OSError as error:
             raise self._unwritten(error) from error
-        self._kept = kept
+        self.attempt = attempt
 
     def _unwritten(self, error: OSError) -> StepcastError:
         return StepcastError(

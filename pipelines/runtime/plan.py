@@ -2,19 +2,14 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
-
-from pydantic import Field
 
 from models.choice.limits import Job, Minimize, objective_key
 from models.choice.offers import Offer
 from models.srift.iteration import Performance
 from models.srift.optimizer import ConfigurationForecast, OptimizerResult, optimize
-from models.srift.policies import optimize_eagerly
 from pipelines.runtime import IfInfeasible
-from warehouse import limits
-from warehouse.fields import Nodes, Seconds
 from warehouse.records import Market, Record
 
 if TYPE_CHECKING:
@@ -75,14 +70,6 @@ class Infeasible:
         return None
 
 
-class SearchSettings(Record):
-    """How to search: exhaustively, or eagerly where there is a list of preferred node types."""
-
-    preference: tuple[str, ...] | None = Field(default=None, max_length=limits.LISTED)
-    k: Nodes = 8
-    solve_s: Seconds = 1.0
-
-
 @dataclass(frozen=True)
 class Planner:
     """Finds plans for one job.
@@ -92,14 +79,12 @@ class Planner:
         offers: what can be rented, at which price.
         global_batch: samples of an iteration.
         minimize: time or cost.
-        search: how to search.
     """
 
     performance: Performance
     offers: tuple[Offer, ...]
     global_batch: int
     minimize: Minimize
-    search: SearchSettings = field(default_factory=SearchSettings)
 
     def price(self, kind: MarketNodeType) -> float:
         """Return US dollars per hour of one node."""
@@ -140,12 +125,7 @@ class Planner:
 
     def _ask(self, now: "JobState", offers: Sequence[Offer], wait_s: float) -> OptimizerResult:
         """Ask the optimiser, with what is left of time and money once the wait is over."""
-        preference = self.search.preference
-        offers = [
-            offer
-            for offer in offers
-            if offer.capacity and (preference is None or offer.node_type in preference)
-        ]
+        offers = [offer for offer in offers if offer.capacity]
         if not offers:
             return OptimizerResult(None)
         budget_usd = now.budget_usd
@@ -161,17 +141,7 @@ class Planner:
             deadline_s=deadline_s,
             budget_usd=budget_usd,
         )
-        if preference is None:
-            return optimize(self.performance, offers, job)
-        types = {offer.node_type for offer in offers}
-        return optimize_eagerly(
-            self.performance,
-            offers,
-            job,
-            preference=[market for market in preference if market in types],
-            k=self.search.k,
-            time_budget_s=self.search.solve_s,
-        )
+        return optimize(self.performance, offers, job)
 
     def _waiting_usd(self, now: "JobState", wait_s: float) -> float:
         """Return what nodes that are up cost while they wait."""
@@ -190,9 +160,7 @@ class Planner:
     def _infeasible(self, now: "JobState", answer: OptimizerResult, wait_s: float) -> Infeasible:
         ways = [_way(now, self._plan(now, each, wait_s)) for _, each in answer.relaxations]
         reason = "no nodes that are left meet the deadline and the budget"
-        if not answer.complete:
-            reason = f"no nodes were found in {self.search.solve_s:g} s that meet the limits"
-        elif not ways:
+        if not ways:
             reason = f"the nodes that are left cannot hold the batch of {self.global_batch} samples"
         if now.depleted:
             names = ", ".join(sorted({" ".join(kind) for kind in now.depleted}))

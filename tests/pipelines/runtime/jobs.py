@@ -11,7 +11,7 @@ from models.choice.offers import Offer
 from models.srift.iteration import NodeProfile
 from models.srift.latency import Latency, PiecewiseLinear
 from models.srift.profiles import FittedNetwork
-from pipelines.runtime.plan import Planner, SearchSettings
+from pipelines.runtime.plan import Planner
 from tests.models.srift.performances import rated
 
 FAST, SLOW, SPARE = "emu.native.c25", "emu.native.c15", "emu.sse41.c25"
@@ -47,16 +47,14 @@ def profile(devices: Mapping[str, int] | None = None) -> FittedNetwork:
     )
 
 
-def planner(
-    capacity: int = 2, search: SearchSettings | None = None, minimize: Minimize = "cost"
-) -> Planner:
+def planner(capacity: int = 2, minimize: Minimize = "cost") -> Planner:
     """Return one with the three types, so many nodes of each."""
     offers = tuple(
         Offer(node_type=name, market="spot", usd_per_hour=usd, capacity=capacity)
         for name, usd in PRICES.items()
     )
     performance = profile().performance
-    return Planner(performance, offers, GLOBAL_BATCH, minimize, search or SearchSettings())
+    return Planner(performance, offers, GLOBAL_BATCH, minimize)
 
 
 def write_job(folder: Path, **changes: object) -> Path:

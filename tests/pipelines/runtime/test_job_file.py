@@ -55,7 +55,6 @@ def test_times_are_the_papers_unless_given(tmp_path: Path) -> None:
         ({"budget_usd": -3}, "budget_usd: input should be greater than 0, found -3"),
         ({"name": "../small"}, "name: string should match pattern"),
         ({"deadline_s": math.nan}, "deadline_s: input should be a finite number"),
-        ({"search": {"solve_s": math.inf}}, "solve_s: input should be a finite number"),
         ({"interruptions": [LOSS] * 1001}, "interruptions: tuple should have at most 1000 items"),
         ({"offers": [{"node_type": "emu.x", "usd_per_hour": 1, "capacity": 1}]}, "unknown node"),
     ],

@@ -26,7 +26,7 @@ def test_an_unfinished_attempt_is_gone_on_with(tmp_path: Path) -> None:
     with JobStore.open(tmp_path, job(tmp_path, deadline_s=99.0)) as second:
         assert second.folder == first.folder
         assert second.state == state, "limits that were relaxed stay so"
-        assert second.began_at == first.began_at
+        assert second.attempt.began_at == first.attempt.began_at
         second.keep(state, [progress_entry(state, 8)])
         assert [entry.step for entry in second.story] == [7, 8]
 
@@ -87,7 +87,8 @@ def test_what_is_over_and_has_not_landed_is_gone_on_with(tmp_path: Path) -> None
         state = first.state.but(phase="finished")
         first.keep(state, [progress_entry(state, 20)])
     with JobStore.open(tmp_path, job(tmp_path)) as second:
-        assert (second.folder, second.run_id, second.state) == (first.folder, first.run_id, state)
+        assert (second.folder, second.attempt.run_id) == (first.folder, first.attempt.run_id)
+        assert second.state == state
         second.landed()
     with JobStore.open(tmp_path, job(tmp_path)) as third:
         assert third.folder != first.folder
@@ -121,25 +122,7 @@ def test_after_a_restart_of_the_machine_the_date_counts(
         first.keep(state, [progress_entry(state, 1)])
     file = first.folder / "state.json"
     kept = json.loads(file.read_text())
-    began_at = (first.began_at - by).isoformat()
+    began_at = (first.attempt.began_at - by).isoformat()
     file.write_text(json.dumps({**kept, "boot_id": "another", "began_at": began_at}))
     with JobStore.open(tmp_path, job(tmp_path)) as second:
         assert expected_s <= second.now_s() < expected_s + 60
-
-
-def test_attempts_of_earlier_versions(tmp_path: Path) -> None:
-    """They do not say how their runs are called, nor that they have landed."""
-    with JobStore.open(tmp_path, job(tmp_path)) as keeper:
-        keeper.keep(keeper.state, [progress_entry(keeper.state, 1)])
-    file = keeper.folder / "state.json"
-    kept = json.loads(file.read_text())
-    earlier = {name: kept[name] for name in ("training_id", "began_at", "state")}
-    file.write_text(json.dumps(earlier))
-    with JobStore.open(tmp_path, job(tmp_path)) as keeper:
-        assert keeper.folder == file.parent, "it goes on"
-        keeper.keep(keeper.state.but(phase="finished"), [progress_entry(keeper.state, 20)])
-    with JobStore.open(tmp_path, job(tmp_path)) as keeper:
-        assert keeper.folder == file.parent, "what this version ends has to land"
-    file.write_text(json.dumps({**earlier, "state": {**kept["state"], "phase": "finished"}}))
-    with JobStore.open(tmp_path, job(tmp_path)) as keeper:
-        assert keeper.folder != file.parent, "what an earlier one has ended is done"

@@ -7,11 +7,10 @@ from pipelines.runtime.plan import (
     Infeasible,
     MarketNodeType,
     Plan,
-    SearchSettings,
 )
 from pipelines.runtime.state import JobState, LearnedDurations, RentedNode
 from tests.pipelines.runtime import jobs
-from tests.pipelines.runtime.jobs import FAST, SLOW, SPARE, planner
+from tests.pipelines.runtime.jobs import FAST, SLOW, planner
 
 ONE_FAST = RentedNode(
     name="node0", node_type=FAST, market="spot", usd_per_hour=0, batch_size=4, since_s=0
@@ -126,12 +125,3 @@ def test_a_policy_raises_what_it_may_and_nothing_else(
             raised == "deadline",
             raised == "budget",
         )
-
-
-def test_an_eager_search_keeps_to_its_preferences() -> None:
-    search = SearchSettings(preference=(SPARE, SLOW), k=2)
-    plan = planned(planner(capacity=4, search=search).plan(NOW))
-    assert FAST not in plan.forecast.configuration.node_types
-    gone = NOW.but(depleted=[MarketNodeType(SPARE, "spot")])
-    plan = planned(planner(capacity=4, search=search).plan(gone))
-    assert plan.forecast.configuration.label == f"4 {SLOW}@2"
