@@ -17,13 +17,7 @@ from hypothesis import settings
 from networks.kept_graphs import keep_in
 from profilers.clusters import choose_backend
 
-pytest_plugins = (
-    "tests.aws",
-    "tests.paper",
-    "tests.public_history",
-    "tests.repeated",
-    "tests.migrated",
-)
+pytest_plugins = ("tests.aws", "tests.homes", "tests.paper")
 
 # A push meets the same examples each time; `make test-all` draws others, profile thorough many.
 settings.register_profile("stepcast", deadline=None, max_examples=25, derandomize=True)
@@ -138,15 +132,6 @@ def _no_kept_graphs() -> Iterator[None]:
     """Let no test read graphs that another kept: some make them up."""
     yield
     keep_in(None)
-
-
-@pytest.fixture(scope="session")
-def small_history(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a home rebuilt from a few reference runs. Tests only look at it, or copy it."""
-    from tests.once import once
-    from tests.small_history import build
-
-    return once(tmp_path_factory, "small", build) / "home"
 
 
 @pytest.fixture

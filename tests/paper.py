@@ -13,19 +13,13 @@ from studies.measurement import measure
 from studies.messages import Progress
 from studies.rounds import Round, open_round
 from studies.study import read_study
-from tests.synthetic import CAPTURING, SHORT_STUDY, STUDY, PaperProbes, profiled, write_study
+from tests.synthetic import CAPTURING, STUDY, PaperProbes, profiled, write_study
 
 
 @pytest.fixture
 def study_file(tmp_path: Path) -> Path:
     """Return the file of a study on the loopback backend."""
     return write_study(tmp_path)
-
-
-@pytest.fixture
-def short_study(tmp_path: Path) -> Path:
-    """Return the file of the same study with two systems."""
-    return write_study(tmp_path, SHORT_STUDY)
 
 
 @pytest.fixture

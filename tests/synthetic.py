@@ -13,7 +13,7 @@ import pytest
 from forecasting.inputs import input_runs_of_curve, inputs_of_study
 from models.async_sgd import predictor
 from models.async_sgd.systems import ASYNC_SGD
-from models.baselines import CYNTHIA, CYNTHIA_HALF, LIN, LINE_RATE, LINEAR
+from models.baselines import LINEAR
 from models.system import System
 from models.systems import SYSTEMS
 from profilers.nodes.tf_jobs import StepTime
@@ -35,6 +35,7 @@ STUDY = """
 name: paper
 description: two curves that exist on paper
 backend: loopback
+systems: [async_sgd, linear]
 probes:
   links: {flows: [1, 2], seconds: 1, trials: 2}
   tf_trace: {traced_steps: 4, untraced_steps: 4}
@@ -45,6 +46,8 @@ test:
   - {dnn: alexnet, image_size: 64, batch_size: 4, worker: emu.native.c25, server: emu.server,
      link_mbps: 200, workers: [1, 3]}
 """
+LOOPBACK = "backend: loopback\nsystems: [async_sgd, linear]"
+"""Of `STUDY`."""
 DDP = """
 name: paper
 systems: [srift, ideal_scaling]
@@ -97,16 +100,14 @@ train:
      server: emu.server, link_mbps: 200, workers: [1, 2]}
 """
 """Nothing of it is forecast or judged."""
-SHORT_STUDY = f"{STUDY}systems: [cynthia, linear]\n"
-"""The same probes are asked, and fits simulate nothing."""
 CAPTURING = STUDY.replace("untraced_steps: 4", "untraced_steps: 4, capture: true")
 MIXED = STUDY.replace("worker: emu.native.c25", "worker: emu.native.c25 + emu.native.c15", 1)
 """The first curve's workers are of two types."""
 PROFILING: tuple[str, ...] = ("links", "contention", "tf_trace")
 """The probes that profile asynchronous curves, in the order in which they run."""
 HOST = "host-1"
-FORECASTERS = [ASYNC_SGD, LINEAR, LIN, CYNTHIA, CYNTHIA_HALF, LINE_RATE]
-"""The systems that predict curves with one server, as those of `STUDY` are."""
+FORECASTERS = [ASYNC_SGD, LINEAR]
+"""The systems of `STUDY`."""
 SHORT = predictor.Settings(simulated_operations=5_000, warm_up_steps=5)
 LINK_BPS = 25e6
 STEP_US = 100_000

@@ -17,8 +17,8 @@ from forecasting.inputs import find_missing_runs, systems_named, total_minutes
 from models.system import System
 from profilers.probes import PROBES
 from studies.curve import Curve
+from tests.homes import PYTORCH, TENSORFLOW
 from tests.made_run import ddp_curve, made_run, raw_table
-from tests.small_history import PYTORCH, TENSORFLOW
 from warehouse.landing import land
 from warehouse.records import BadInput, Scenario
 from warehouse.requirements import Requirement, Subject

@@ -9,7 +9,7 @@ from forecasting.study_checks import check_forecasts, load_study, load_unchecked
 from profilers import captures
 from profilers.steady import host
 from studies.study import read_study
-from tests.synthetic import CAPTURING, DDP, MIXED, STUDY, SYNCHRONOUS, write_study
+from tests.synthetic import CAPTURING, DDP, LOOPBACK, MIXED, STUDY, SYNCHRONOUS, write_study
 from warehouse.records import Backend, BadInput, MissingTool
 
 LINKED = STUDY.replace("probes:", "probes:\n  contention: {flows: [1, 2], seconds: 3}")
@@ -81,7 +81,7 @@ def test_packets_are_not_captured_without_tcpdump(
 
 
 def test_an_unknown_system_lists_those_that_there_are(tmp_path: Path) -> None:
-    text = STUDY.replace("backend: loopback", "systems: [async_sgd, lineal]")
+    text = STUDY.replace(LOOPBACK, "systems: [async_sgd, lineal]")
     expected = r"paper\.yaml: systems: no system 'lineal'; there are async_sgd, .*linear, "
     with pytest.raises(BadInput, match=expected):
         check(tmp_path, text)
@@ -95,7 +95,7 @@ def test_a_scenario_that_every_chosen_system_refuses_is_told_with_the_best_reaso
     with pytest.raises(BadInput, match=r"small_cnn .*: the study has no train scenario of tf_op"):
         check(tmp_path, text.replace(TRAIN, ""))
     text = (MIXED[: MIXED.index("probes:")] + MIXED[MIXED.index("test:") :]).replace(
-        "backend: loopback", "systems: [lin, srift]"
+        LOOPBACK, "systems: [lin, srift]"
     )
     with pytest.raises(BadInput, match=r"test\[0\]: no system forecasts small_cnn .*W=2.*: its w"):
         check(tmp_path, text)
@@ -103,7 +103,7 @@ def test_a_scenario_that_every_chosen_system_refuses_is_told_with_the_best_reaso
 
 def test_a_forecast_by_one_of_the_chosen_systems_is_enough(tmp_path: Path) -> None:
     text = MIXED[: MIXED.index("probes:")] + MIXED[MIXED.index("test:") :]
-    check(tmp_path, text.replace("backend: loopback", "systems: [lin, linear]"))
+    check(tmp_path, text.replace(LOOPBACK, "systems: [lin, linear]"))
 
 
 ELSEWHERE = """

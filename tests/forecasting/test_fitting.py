@@ -20,7 +20,7 @@ from studies.rounds import Round
 from studies.study import Study, read_study
 from tests import synthetic
 from tests.fleet.paper_watch import Told
-from tests.synthetic import MIXED, STUDY, PaperProbes, profiled, write_study
+from tests.synthetic import LOOPBACK, MIXED, STUDY, PaperProbes, profiled, write_study
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput, Scenario
 from warehouse.requirements import Refusal, Requirement
@@ -239,6 +239,7 @@ def landed_study(text: str, folder: Path, warehouse: Warehouse) -> Round:
 def two_servers(tmp_path: Path, warehouse: Warehouse, probes: PaperProbes) -> Round:
     """Return a round of which the first curve has two servers, with its profiles."""
     text = STUDY.replace("workers: [1, 2]", "servers: 2, workers: [1, 2]")
+    text = text.replace(LOOPBACK, "backend: loopback")
     return landed_study(text, tmp_path, warehouse)
 
 

@@ -9,7 +9,7 @@ import pytest
 from dagster import DagsterInstance
 
 from profilers.steady import hostlock
-from tests.once import once
+from tests.homes import once
 from tests.pipelines.ran import Ran, leave_dead_run, run_study
 from tests.synthetic import PaperProbes, write_study
 

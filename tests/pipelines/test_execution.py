@@ -85,11 +85,11 @@ def test_the_next_call_is_a_new_round(second_run: tuple[Ran, str]) -> None:
 
 
 def test_a_blocking_check_stops_what_is_downstream(
-    home: Path, short_study: Path, probes: PaperProbes
+    home: Path, study_file: Path, probes: PaperProbes
 ) -> None:
     probes.operations = [operation for operation in OPERATIONS if operation[2] != "uplink"]
     with pytest.raises(StepcastError, match=r"traces are whole: .*no uplink transfer"):
-        run(home, short_study)
+        run(home, study_file)
     assert probes.asked == ASKED[:3]
     with dagster_history.instance(home) as instance:
         assert (
@@ -98,7 +98,7 @@ def test_a_blocking_check_stops_what_is_downstream(
 
 
 def test_an_interrupt_that_python_ignores_is_not_lost(
-    home: Path, short_study: Path, probes: PaperProbes
+    home: Path, study_file: Path, probes: PaperProbes
 ) -> None:
     class Ignored:
         def __del__(self) -> None:
@@ -110,7 +110,7 @@ def test_an_interrupt_that_python_ignores_is_not_lost(
             Event().wait(30)
 
     with dagster_history.instance(home) as instance, pytest.raises(KeyboardInterrupt):
-        execute(instance, short_study, "loopback", Interrupted())
+        execute(instance, study_file, "loopback", Interrupted())
     assert len(probes.asked) == 1
 
 

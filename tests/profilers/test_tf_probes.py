@@ -1,13 +1,13 @@
 """The TensorFlow probes for real: tiny jobs on an emulated cluster."""
 
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 
 from profilers.commands import run
-from profilers.probe import RequestedScenarios
+from profilers.probe import ProbeResult, RequestedScenarios
+from profilers.steady.hostlock import host_lock
 from tests.profilers.training import (
     SHARE_BESIDE_SERVER,
     SMALL_CNN_PARAMETERS,
@@ -19,11 +19,22 @@ from tests.profilers.training import (
 ONE = RequestedScenarios(own=(with_server(1),))
 
 
+@pytest.fixture(scope="module")
+def traced(tmp_path_factory: pytest.TempPathFactory) -> tuple[ProbeResult, Path]:
+    """Return a profile with captured packets, and the folder that it was made in."""
+    folder = tmp_path_factory.mktemp("traced")
+    with host_lock():
+        (result,) = measured(
+            "tf_trace", folder, ONE, traced_steps=4, untraced_steps=4, capture=True
+        )
+    return result, folder
+
+
 @pytest.mark.cluster
 def test_a_profile_holds_every_parameter_once_in_each_direction(
-    alone: None, tmp_path: Path
+    traced: tuple[ProbeResult, Path],
 ) -> None:
-    (result,) = measured("tf_trace", tmp_path, ONE, traced_steps=4, untraced_steps=4)
+    result, folder = traced
     operations, timing = result.tables["operation"], result.tables["timing"]
     sizes = dict(operations.group_by("resource").agg(pl.col("size_bytes").sum()).rows())
     assert sizes["downlink"] == 4 * SMALL_CNN_PARAMETERS
@@ -40,13 +51,12 @@ def test_a_profile_holds_every_parameter_once_in_each_direction(
     values = samples(result)
     assert 0 < values["server_cpu_s_per_step"]
     assert 0 < values["worker_cpu_s_per_step"] < values["step_time_s"]
-    assert (tmp_path / "run_metadata.tar.gz").exists()
+    assert (folder / "run_metadata.tar.gz").exists()
 
 
 @pytest.mark.cluster
-def test_a_capture_finds_the_packets_of_transfers(alone: None, tmp_path: Path) -> None:
-    steps: dict[str, Any] = {"traced_steps": 4, "untraced_steps": 4}
-    (result,) = measured("tf_trace", tmp_path, ONE, **steps, capture=True)
+def test_a_capture_finds_the_packets_of_transfers(traced: tuple[ProbeResult, Path]) -> None:
+    result, folder = traced
     assert "tcpdump" not in run(["ps", "-eo", "comm"])
     (share,) = result.tables["sample"].filter(metric="captured_fraction")["value"]
     assert share >= 0.95
@@ -65,7 +75,7 @@ def test_a_capture_finds_the_packets_of_transfers(alone: None, tmp_path: Path) -
     windows = result.tables["http2_frame"].filter(type="SETTINGS").drop_nulls("value")
     assert set(windows["sender"]) == {"worker", "server"}
     assert {"control.pcap.gz", "steps.pcap.gz"} <= set(result.artefacts)
-    assert not list(tmp_path.glob("*.pcap"))
+    assert not list(folder.glob("*.pcap"))
 
 
 @pytest.mark.cluster

@@ -12,6 +12,7 @@ from profilers.probes import PROBES
 from studies.study import Study, read_study
 from tests.synthetic import (
     DDP,
+    LOOPBACK,
     ONLY_PROFILES,
     PYTORCH,
     STUDY,
@@ -170,7 +171,7 @@ def test_what_no_chosen_system_asks_for_is_not_measured(tmp_path: Path) -> None:
         "tf_trace",
         "tf_throughput",
     }
-    linear = STUDY.replace("backend: loopback", "systems: [linear]")
+    linear = STUDY.replace(LOOPBACK, "systems: [linear]")
     assert {need.probe for need in needs(study(tmp_path, linear))} == {"tf_trace", "tf_throughput"}
 
 

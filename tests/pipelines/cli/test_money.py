@@ -26,7 +26,7 @@ from tests.pipelines.ran import Stepcast
 from tests.profilers.clusters.killed import made_by_a_killed_process
 from tests.profilers.clusters.made_up import World
 from tests.profilers.renting.intents import intent
-from tests.synthetic import SHORT_STUDY, PaperProbes, write_study
+from tests.synthetic import STUDY, PaperProbes, write_study
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput, StepcastError
 from warehouse.warehouse import Warehouse
@@ -65,7 +65,7 @@ def world(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 @pytest.fixture
 def study(tmp_path: Path, probes: PaperProbes) -> str:
-    text = SHORT_STUDY.replace("emu.native.c25", "m5.large").replace("emu.server", "m5.large")
+    text = STUDY.replace("emu.native.c25", "m5.large").replace("emu.server", "m5.large")
     return str(write_study(tmp_path, text.replace("backend: loopback", "backend: ec2")))
 
 

@@ -51,23 +51,23 @@ def test_a_plan_names_the_systems_that_a_run_fits(
 
 
 def test_what_was_interrupted_or_failed_is_one_line_and_is_resumed(
-    stepcast: Stepcast, home: Path, short_study: Path, probes: PaperProbes
+    stepcast: Stepcast, home: Path, study_file: Path, probes: PaperProbes
 ) -> None:
     def interrupted(scenario: object) -> float:
         raise KeyboardInterrupt
 
     probes.throughput = interrupted
-    answer = stepcast("run", str(short_study), "--backend", "loopback")
+    answer = stepcast("run", str(study_file), "--backend", "loopback")
     assert answer.code == 130
     assert answer.err.splitlines()[-1] == (
         "stepcast: stopped, and everything torn down; "
-        f"`stepcast run {short_study} --backend loopback` resumes with what is missing"
+        f"`stepcast run {study_file} --backend loopback` resumes with what is missing"
     )
     assert probes.asked == ASKED[:4]
     made_at = Warehouse(home).query("predictions", study="paper", repeat=1)["made_at"].to_list()
 
     probes.throughput, probes.fail_at, probes.asked = by_workers, MEASURED[-1], []
-    answer = stepcast("run", str(short_study))
+    answer = stepcast("run", str(study_file))
     assert (answer.code, answer.out) == (1, "")
     assert answer.err.splitlines()[-1] == (
         "stepcast: measure alexnet 64px b4, unshaped, W=3 failed: worker0 of measure alexnet 64px "
@@ -76,11 +76,11 @@ def test_what_was_interrupted_or_failed_is_one_line_and_is_resumed(
     assert "Traceback" not in answer.err
     assert probes.asked == MEASURED
     assert statuses(home)[0] == DagsterRunStatus.FAILURE
-    plan = stepcast("plan", str(short_study))
+    plan = stepcast("plan", str(study_file))
     assert plan.err.startswith("study paper, round 1: 1 of 7 runs are missing")
 
     probes.fail_at, probes.asked = "", []
-    assert stepcast("run", str(short_study)).code == 0
+    assert stepcast("run", str(study_file)).code == 0
     assert probes.asked == MEASURED[-1:]
     assert statuses(home)[0] == DagsterRunStatus.SUCCESS
     runs = Warehouse(home).query("runs", study="paper")
