@@ -1,8 +1,7 @@
 """What forecasts of several systems rest on: profiles of workers, graphs of networks."""
 
-from collections.abc import Callable
-from functools import wraps
-from typing import ParamSpec, TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from models.system import NotCovered
 from warehouse.records import Scenario
@@ -101,25 +100,17 @@ def pass_inputs(scenario: Scenario, probe: str = "torch_compute") -> tuple[Requi
 # Graphs of networks, as systems ask for them: one that cannot be had is refused like any other.
 
 
-_Asked = ParamSpec("_Asked")
-_Found = TypeVar("_Found")
+@contextmanager
+def refusing_unknown_networks() -> Iterator[None]:
+    """Refuse where a function of `networks.extraction` fails: other systems may forecast.
 
-
-def refuse_unknown_networks(extract: Callable[_Asked, _Found]) -> Callable[_Asked, _Found]:
-    """Return a function of `networks.extraction` that refuses where it would fail.
-
-    Other systems may still forecast the scenario. The refusal is what a failed child process, which
-    may lack memory, has said, or why there is no such graph.
+    The refusal is what a failed child process, which may lack memory, has said, or why there is no
+    such graph.
 
     Raises:
-        NotCovered: the returned function found no graph.
+        NotCovered: no graph was found.
     """
-
-    @wraps(extract)
-    def refusing(*args: _Asked.args, **kwargs: _Asked.kwargs) -> _Found:
-        try:
-            return extract(*args, **kwargs)
-        except (ValueError, RuntimeError) as error:
-            raise NotCovered(str(error)) from error
-
-    return refusing
+    try:
+        yield
+    except (ValueError, RuntimeError) as error:
+        raise NotCovered(str(error)) from error

@@ -9,7 +9,7 @@ from models.ceer import overhead, predictor
 from models.ceer.operations import NetworkOperations, observed_operations, operations_of_graph
 from models.ceer.overhead import STEPS, Setup
 from models.ceer.parameters import Parameters
-from models.inputs import refuse_unknown_networks
+from models.inputs import refusing_unknown_networks
 from models.profiled_run import read_scenario
 from models.system import NotCovered, Tables, unknown_recipe
 from networks.catalogue import OWN
@@ -38,9 +38,8 @@ def operations_of_workload(load: TrainingWorkload) -> NetworkOperations:
     Raises:
         NotCovered: its graph cannot be extracted.
     """
-    graph = refuse_unknown_networks(extract_graph)(
-        load.dnn, load.batch_size, load.image_size, load.framework
-    )
+    with refusing_unknown_networks():
+        graph = extract_graph(load.dnn, load.batch_size, load.image_size, load.framework)
     return operations_of_graph(graph)
 
 

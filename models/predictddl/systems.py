@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from models.inputs import out_of_scope_for_allreduce, refuse_unknown_networks
+from models.inputs import out_of_scope_for_allreduce, refusing_unknown_networks
 from models.predictddl import as_published, work
 from models.predictddl.as_published import OfNetwork, PublishedRegressors
 from models.predictddl.fit import NORMAL, Parameters, PredictDDL
@@ -66,7 +66,7 @@ def training_set_of(tables: Tables, embedding: Embedding) -> TrainingSet:
             "a study, and `stepcast run`"
         )
     measured = capabilities(tables)
-    return TrainingSet(runs, measured, refuse_unknown_networks(primitive_graphs), embedding())
+    return TrainingSet(runs, measured, refusing_unknown_networks()(primitive_graphs), embedding())
 
 
 def fit(tables: Tables, embedding: Embedding) -> PredictDDL:

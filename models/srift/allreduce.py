@@ -22,6 +22,8 @@ from warehouse.records import BadInput, Record
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+Speed = float | None
+"""Of links, Mb/s; None where they are not shaped."""
 MTUS_BYTES = (1500, 9216)
 """The smallest and the largest MTU that machines of a data centre are set to."""
 
@@ -62,6 +64,24 @@ class LearnedBandwidth(Record):
                 formula_Bps = formula.bus_Bps(node_types, n[part], size_of[part])
                 bandwidth_Bps[part] = trees.predict(x[part], formula_Bps)
         return bandwidth_Bps.reshape(shape)
+
+
+def place(node_type: str, link_mbps: Speed) -> str:
+    """Return the name of a node type on links of a speed: all-reduces differ by both."""
+    return node_type if link_mbps is None else f"{node_type}@{link_mbps:g}"
+
+
+class SpeedBandwidth(Record):
+    """A model that knows node types by their place, on links of one speed, times a factor."""
+
+    model: LearnedBandwidth | AlphaBeta
+    link_mbps: Speed
+    factor: float = 1.0
+
+    def table(self, node_types: tuple[str, ...], world_sizes: Ints, size_bytes: Ints) -> Floats:
+        """Return bus bandwidth in bytes/s, [world sizes, sizes]."""
+        places = tuple(sorted(place(node_type, self.link_mbps) for node_type in node_types))
+        return self.factor * self.model.table(places, world_sizes, size_bytes)
 
 
 def fit(

@@ -5,14 +5,14 @@ It takes what is known of nodes and links (`Performance`), and which nodes train
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from math import ceil, inf
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from models.srift.allreduce import LearnedBandwidth, SpeedBandwidth
+from models.srift.allreduce_samples import AlphaBeta
 from models.srift.exchange import (
     Buckets,
     Transfers,
@@ -31,16 +31,6 @@ Ints = NDArray[np.int64]
 MEASURE = "list it in a study and `stepcast run STUDY.yaml`"
 
 
-class BusBandwidth(Protocol):
-    """A model of all-reduce bandwidth (section 4.2)."""
-
-    def table(self, node_types: tuple[str, ...], world_sizes: Ints, size_bytes: Ints) -> Floats:
-        """Return bus bandwidth in bytes/s, above 0, as [world sizes, sizes].
-
-        `node_types` are those of a cluster, sorted, each once; a world size counts devices.
-        """
-
-
 class NodeProfile(Record):
     """One network on one node type.
 
@@ -56,14 +46,14 @@ class NodeProfile(Record):
     link_Bps: float = Field(gt=0)
 
 
-@dataclass(frozen=True)
-class Performance:
-    """Everything the simulator needs to know of one network.
+class Performance(Record):
+    """Everything the simulator needs to know of one network; `stepcast train` reads it as JSON.
 
     Attributes:
         layer_bytes: gradients of each layer, in the order in which layers are registered.
         nodes: profile of the network on each node type.
-        bandwidth: model of all-reduce bandwidth.
+        bandwidth: model of all-reduce bandwidth (section 4.2): its `table` of node types of a
+            cluster, sorted, each once, and world sizes, in devices.
         buckets: PyTorch's bucketing; None: ideal overlap, as the paper.
         probability: with which each layer is executed; None: always.
         streams: how many all-reduces go on at a time (PyTorch: one with NCCL, two with Gloo, unless
@@ -76,12 +66,12 @@ class Performance:
 
     layer_bytes: tuple[int, ...]
     nodes: Mapping[str, NodeProfile]
-    bandwidth: BusBandwidth
+    bandwidth: LearnedBandwidth | AlphaBeta | SpeedBandwidth
     buckets: Buckets | None = None
     probability: tuple[float, ...] | None = None
-    streams: int | None = None
-    slowdown: float = 0.0
-    hindrance: float = 0.0
+    streams: int | None = Field(default=None, ge=1)
+    slowdown: float = Field(default=0.0, ge=0)
+    hindrance: float = Field(default=0.0, ge=0)
 
     def node(self, node_type: str) -> NodeProfile:
         """Return the profile of a node type.
@@ -102,7 +92,7 @@ class Performance:
         nodes = {
             name: node.model_copy(update={"devices": devices}) for name, node in self.nodes.items()
         }
-        return replace(self, nodes=nodes)
+        return self.model_copy(update={"nodes": nodes})
 
     def transfers(self, node_type: str) -> Transfers:
         """Return what is exchanged when nodes of this type become ready last."""

@@ -1,7 +1,6 @@
 """What a fit of Srift keeps, and its model of all-reduce bandwidth for links of any speed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -12,8 +11,7 @@ from models.srift.allreduce import LearnedBandwidth
 from models.srift.allreduce_samples import AlphaBeta, samples
 from models.srift.boosting import Grid
 from models.srift.exchange import Buckets
-from models.srift.iteration import BusBandwidth, Floats, Ints
-from models.srift.profiles import NetworkProfile, Speed, place
+from models.srift.profiles import NetworkProfile
 from warehouse.records import NodeGroup, Record
 
 STREAMS: Mapping[str, int] = {"gloo": 2, "nccl": 1}
@@ -104,17 +102,3 @@ def mean_error(
         found_Bps = bandwidth.table(node_types, np.array([n]), size)[0]
         wrong_s += float(np.abs(part["bus_bandwidth_Bps"].to_numpy() / found_Bps - 1) @ seconds)
     return wrong_s / float(rows["seconds"].to_numpy().sum()) if rows.height else 0.0
-
-
-@dataclass(frozen=True)
-class SpeedBandwidth:
-    """A model that knows node types by their place, on links of one speed, times a factor."""
-
-    model: BusBandwidth
-    link_mbps: Speed
-    factor: float = 1.0
-
-    def table(self, node_types: tuple[str, ...], world_sizes: Ints, size_bytes: Ints) -> Floats:
-        """Return bus bandwidth in bytes/s, [world sizes, sizes]."""
-        places = tuple(sorted(place(node_type, self.link_mbps) for node_type in node_types))
-        return self.factor * self.model.table(places, world_sizes, size_bytes)

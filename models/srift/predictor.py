@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist, geometric_mean
 
@@ -12,6 +12,7 @@ import polars as pl
 from models.predictddl.observations import ObservedStep, observed_steps
 from models.profiled_run import PREDICTED
 from models.srift import allreduce as learned
+from models.srift.allreduce import Speed, place
 from models.srift.allreduce_samples import fit_alpha_beta
 from models.srift.iteration import (
     MEASURE,
@@ -25,15 +26,12 @@ from models.srift.parameters import (
     Parameters,
     ProfiledNetwork,
     Settings,
-    SpeedBandwidth,
     mean_error,
 )
 from models.srift.profiles import (
     NetworkKey,
     ProfileTables,
-    Speed,
     allreduces_by_place,
-    place,
     profile,
 )
 from models.system import Tables
@@ -84,7 +82,7 @@ class Srift:
                 )
                 for name, node in profiled.nodes.items()
             },
-            bandwidth=SpeedBandwidth(self.parameters.bandwidth, link_mbps),
+            bandwidth=learned.SpeedBandwidth(model=self.parameters.bandwidth, link_mbps=link_mbps),
             buckets=settings.buckets,
             probability=profiled.probability,
             streams=STREAMS[self.parameters.library] if streams == "library" else streams,
@@ -99,10 +97,13 @@ class Srift:
         settings = self.parameters.settings
         width = NormalDist().inv_cdf(0.5 + settings.coverage / 2)
         factor = 1 + width * _SD_OF_MEAN_ERROR * self.parameters.bandwidth_error
-        model = performance.bandwidth
-        assert isinstance(model, SpeedBandwidth)
         slow, value, fast = (
-            step_time_s(replace(performance, bandwidth=replace(model, factor=by)), configuration)
+            step_time_s(
+                performance.model_copy(
+                    update={"bandwidth": performance.bandwidth.model_copy(update={"factor": by})}
+                ),
+                configuration,
+            )
             for by in (1 / factor, 1.0, factor)
         )
         other = width * settings.model_error * value

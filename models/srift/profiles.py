@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import polars as pl
-from pydantic import Field
 
 from models.profiled_run import by_link_speed, read_scenario
 from models.srift import latency
-from models.srift.allreduce import LearnedBandwidth
-from models.srift.allreduce_samples import AlphaBeta, Hardware
-from models.srift.exchange import Buckets
-from models.srift.iteration import NodeProfile, Performance
+from models.srift.allreduce import Speed, place
+from models.srift.allreduce_samples import Hardware
+from models.srift.iteration import NodeProfile
 from models.system import Tables
 from warehouse.records import BadInput, NodeGroup, Record, Scenario
 
@@ -37,21 +35,6 @@ class NetworkProfile(Record):
     layer_bytes: tuple[int, ...]
     probability: tuple[float, ...]
     nodes: Mapping[str, NodeProfile]
-
-
-class FittedNetwork(NetworkProfile):
-    """Srift's models of one network; `performance` is what simulator and optimiser take."""
-
-    bandwidth: LearnedBandwidth | AlphaBeta
-    buckets: Buckets | None = None
-    streams: int | None = Field(default=None, ge=1)
-    slowdown: float = Field(default=0.0, ge=0)
-    hindrance: float = Field(default=0.0, ge=0)
-
-    @property
-    def performance(self) -> Performance:
-        """The same, as the simulator takes it."""
-        return Performance(**dict(self))
 
 
 def profile(tables: Mapping[str, NetworkTables]) -> NetworkProfile:
@@ -124,15 +107,6 @@ def _without_tail(tables: NetworkTables) -> pl.DataFrame:
 
 
 # What all profile runs of a study measured, put together by network, node type and link speed.
-
-
-Speed = float | None
-"""Of links, Mb/s; None where they are not shaped."""
-
-
-def place(node_type: str, link_mbps: Speed) -> str:
-    """Return the name of a node type on links of a speed: all-reduces differ by both."""
-    return node_type if link_mbps is None else f"{node_type}@{link_mbps:g}"
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,7 @@ def warehouse_here(*, dry_run: bool = False) -> Warehouse:
     Raises:
         BadInput: nothing has been measured in this home, or as `history_here`.
     """
-    from networks.kept_graphs import keep_beside
+    from networks.kept_graphs import keep_in
 
     if not (home() / MAIN).exists():
         raise BadInput(
@@ -153,7 +153,7 @@ def warehouse_here(*, dry_run: bool = False) -> Warehouse:
             "`stepcast run STUDY.yaml`; for GPUs, `stepcast load public` brings what others "
             "measured"
         )
-    keep_beside(home())
+    keep_in(home() / "graphs")
     if dry_run:
         return history_here()
     if (reason := explain_unwritable(home())) is None:

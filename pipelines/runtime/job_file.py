@@ -11,7 +11,7 @@ from models.choice.offers import Offer
 from models.srift.iteration import Performance
 from models.srift.parameters import Parameters
 from models.srift.predictor import Srift
-from models.srift.profiles import FittedNetwork, NetworkKey
+from models.srift.profiles import NetworkKey
 from pipelines.runtime import IfInfeasible
 from pipelines.runtime.controller import Controller
 from pipelines.runtime.plan import Planner
@@ -124,7 +124,7 @@ def read_performance(job: TrainingJob, backend: Backend, home: Path) -> Performa
     """
     if job.profile is None:
         return _of_history(job, backend, home)
-    performance = read_record(job.profile, FittedNetwork, "profile").performance
+    performance = read_record(job.profile, Performance, "profile")
     for offer in job.offers:
         performance.node(offer.node_type)
     return performance

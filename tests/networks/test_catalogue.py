@@ -16,7 +16,8 @@ from networks.pytorch_networks import library_network
 
 def test_names_load_no_framework() -> None:
     program = (
-        "import sys, networks; networks.check('resnet50'); networks.names();"
+        "import sys, networks, networks.operation_graph; networks.check('resnet50');"
+        "networks.names();"
         "sys.exit(bool({'tensorflow', 'tf_keras', 'keras', 'torch'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0

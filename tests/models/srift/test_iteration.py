@@ -1,6 +1,5 @@
 """SIM of section 4.3 by hand."""
 
-from dataclasses import replace
 from math import pi, sqrt
 
 import numpy as np
@@ -49,10 +48,8 @@ def test_exchange_follows_the_backward_pass() -> None:
     Of 200 bytes that start at 1 s, 100 are left at 2 s, when 600 start. Sharing, the former end at
     4 s, when 500 are left of the latter, which end at 9 s.
     """
-    capped = replace(
-        NETWORK,
-        nodes={"a": node(1.0, 2.0, ready=(1.0, 0.5), link_Bps=100.0)},
-    )
+    nodes = {"a": node(1.0, 2.0, ready=(1.0, 0.5), link_Bps=100.0)}
+    capped = NETWORK.model_copy(update={"nodes": nodes})
     assert step_s(capped, group("a", 2, 1)) == pytest.approx(1 + 9)
 
 
@@ -66,9 +63,8 @@ def test_the_slowest_type_computes_and_the_slowest_link_carries() -> None:
 
 def test_stragglers_stretch_both_passes() -> None:
     """The slower of two nodes takes 1/√π standard deviations more than the mean."""
-    slow = replace(
-        NETWORK, layer_bytes=(0, 0), nodes={"a": node(1.0, 2.0, ready=(1.0, 0.5), scale=0.1)}
-    )
+    nodes = {"a": node(1.0, 2.0, ready=(1.0, 0.5), scale=0.1)}
+    slow = NETWORK.model_copy(update={"layer_bytes": (0, 0), "nodes": nodes})
     assert step_s(slow, group("a", 2, 1)) == pytest.approx((1 + 2) * (1 + 0.1 * 0.5641895835))
 
 

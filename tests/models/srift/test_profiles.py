@@ -36,7 +36,9 @@ NETWORK = NetworkTables(
 def test_what_was_fitted_can_be_simulated() -> None:
     """Two nodes: 200 bytes from 1 s, 600 from 2 s, over 100 B/s: the exchange ends at 9 s."""
     network = profile({"a": NETWORK})
-    performance = Performance(network.layer_bytes, network.nodes, BANDWIDTH)
+    performance = Performance(
+        layer_bytes=network.layer_bytes, nodes=network.nodes, bandwidth=BANDWIDTH
+    )
     configuration = Configuration(
         groups=(ConfigurationGroup(node_type="a", count=2, batch_size=1),)
     )

@@ -8,9 +8,8 @@ import yaml
 
 from models.choice.limits import Minimize
 from models.choice.offers import Offer
-from models.srift.iteration import NodeProfile
+from models.srift.iteration import NodeProfile, Performance
 from models.srift.latency import Latency, PiecewiseLinear
-from models.srift.profiles import FittedNetwork
 from pipelines.runtime.plan import Planner
 from tests.models.srift.performances import rated
 
@@ -20,7 +19,7 @@ PRICES = {FAST: 0.06, SLOW: 0.04, SPARE: 0.05}
 SAMPLES, GLOBAL_BATCH = 20, 8
 
 
-def profile(devices: Mapping[str, int] | None = None) -> FittedNetwork:
+def profile(devices: Mapping[str, int] | None = None) -> Performance:
     """Return what is declared of small_cnn: full nodes of each type take as long.
 
     A node has one device unless `devices` says more, of its type; they share what it holds.
@@ -42,7 +41,7 @@ def profile(devices: Mapping[str, int] | None = None) -> FittedNetwork:
             link_Bps=25e6,
         )
     bandwidth = rated(**dict.fromkeys(nodes, 25e6))
-    return FittedNetwork(
+    return Performance(
         layer_bytes=(1_600_000,), probability=(1.0,), nodes=nodes, bandwidth=bandwidth
     )
 
@@ -53,7 +52,7 @@ def planner(capacity: int = 2, minimize: Minimize = "cost") -> Planner:
         Offer(node_type=name, market="spot", usd_per_hour=usd, capacity=capacity)
         for name, usd in PRICES.items()
     )
-    performance = profile().performance
+    performance = profile()
     return Planner(performance, offers, GLOBAL_BATCH, minimize)
 
 

@@ -62,7 +62,7 @@ def run(
         return None
 
     job = read_job(write_job(folder, **{"iterations": ITERATIONS, **changes}))
-    performance = profile({FAST: devices}).performance
+    performance = profile({FAST: devices})
     keeper, state = train(job, performance, backend, home, lambda _: None, abort)
     return Trained(home, keeper.folder, state, keeper.story)
 

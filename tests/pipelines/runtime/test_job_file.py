@@ -28,7 +28,7 @@ def test_a_job_is_read_with_its_profile(tmp_path: Path) -> None:
     job = read_job(write_job(tmp_path))
     assert job.profile == tmp_path / "profile.json"
     assert job.state().deadline_s == 3600
-    assert job.controller(jobs.profile().performance).silence_s == 10
+    assert job.controller(jobs.profile()).silence_s == 10
 
 
 def test_times_are_the_papers_unless_given(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_file_that_is_not_there_or_is_none_is_told(tmp_path: Path, home: Path)
     with pytest.raises(BadInput, match=r"nowhere\.json does not exist"):
         read_performance(given, "emulated", home)
     (tmp_path / "nowhere.json").write_text("{}")
-    with pytest.raises(BadInput, match="layer_bytes, probability"):
+    with pytest.raises(BadInput, match="layer_bytes, nodes, bandwidth: missing"):
         read_performance(given, "emulated", home)
 
 

@@ -51,7 +51,7 @@ class Ran:
         changes = {"iterations": ITERATIONS, "beat_s": 0.05, "silence_s": silence_s, **changes}
         job = read_job(write_job(folder, **changes))
         keeper, self.state = train(
-            *(job, profile().performance, "loopback", folder / "home", tell, answered),
+            *(job, profile(), "loopback", folder / "home", tell, answered),
             program=program,
             notices=notices,
         )

@@ -54,7 +54,7 @@ def run(deadline_s: float = 500.0) -> PaperWorld:
         Offer(node_type=name, market="spot", usd_per_hour=usd, capacity=8)
         for name, (_, _, usd) in NODES.items()
     )
-    performance = Performance((100_000_000,), nodes, bandwidth)
+    performance = Performance(layer_bytes=(100_000_000,), nodes=nodes, bandwidth=bandwidth)
     world = PaperWorld(
         Controller(Planner(performance, offers, 1024, "cost")),
         JobState(iterations=400, deadline_s=deadline_s),
