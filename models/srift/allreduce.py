@@ -1,7 +1,6 @@
 """Bus bandwidth of an all-reduce, learned: two models split at the MTU (section 4.2)."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -108,16 +107,24 @@ def fit(
     grid = grid or Grid()
     rows = samples(allreduce, clusters)
     mixes = {mix: tuple(mix.split("+")) for mix in rows["node_types"].unique().sort()}
-    known = [features(node_types, hardware) for node_types in mixes.values()]
+    known = {mix: features(node_types, hardware) for mix, node_types in mixes.items()}
     names = tuple(
-        tuple(sorted({getattr(cluster, name) for cluster in known} - {None})) for name in NAMES
+        tuple(sorted({getattr(cluster, name) for cluster in known.values()} - {None}))
+        for name in NAMES
     )
-    small, large = split_by_mtu(rows, hardware, names)
+    operations = rows.select("size_bytes", "world_size", "concurrent").to_numpy().astype(np.float64)
+    x = matrix([known[mix] for mix in rows["node_types"]], operations, names)
+    is_small = (rows["size_bytes"] <= rows["mtu_bytes"]).to_numpy()
+    for side, part in (("up to", is_small), ("above", ~is_small)):
+        if not part.any():
+            raise BadInput(f"no all-reduce of buffers {side} the MTU: probe more buffer sizes")
+    small = _fit_side(rows.filter(is_small), x[is_small], "reg:pseudohubererror", grid)
+    large = _fit_side(rows.filter(~is_small), x[~is_small], "reg:squarederror", grid)
     return LearnedBandwidth(
-        small=small.trees("reg:pseudohubererror", grid),
-        large=large.trees("reg:squarederror", grid),
-        small_formula=small.lines(),
-        large_formula=large.lines(),
+        small=small[0],
+        large=large[0],
+        small_formula=small[1],
+        large_formula=large[1],
         hardware={name: hardware[name] for mix in mixes.values() for name in mix},
         mtu_bytes=_mtu_bytes(rows, mixes),
         names=names,
@@ -169,59 +176,25 @@ def check_grid(
             )
 
 
-@dataclass(frozen=True)
-class MtuSide:
-    """Probed all-reduces on one side of the MTU: rows of `samples`, and what trees see of each.
-
-    `x` is [rows, features].
-    """
-
-    rows: pl.DataFrame
-    x: Floats
-
-    def formula(self, fitted_to: NDArray[np.bool_]) -> Floats:
-        """Return what the formula says of each, fitted to some of them."""
-        return fit_lines(self.rows.filter(fitted_to), self._mixes).of_rows(self.rows)
-
-    def lines(self) -> AlphaBeta:
-        """Return the formula, fitted to all."""
-        return fit_lines(self.rows, self._mixes)
-
-    def trees(self, loss: Loss, grid: Grid) -> Trees:
-        """Return the trees of the least error in cross-validation."""
-        # Repeats of one configuration have the same number.
-        known = np.nan_to_num(self.x, nan=-1.0)
-        groups = np.unique(known, axis=0, return_inverse=True)[1].ravel()
-        bandwidth_Bps = self.rows["bus_bandwidth_Bps"].to_numpy()
-        return tune_trees(self.x, bandwidth_Bps, groups, loss, grid, self.formula)
-
-    @property
-    def _mixes(self) -> list[str]:
-        return self.rows["node_types"].unique().to_list()
-
-
-def split_by_mtu(
-    rows: pl.DataFrame, hardware: Mapping[str, Hardware], names: tuple[tuple[str, ...], ...]
-) -> tuple[MtuSide, MtuSide]:
-    """Return rows of `samples` up to the MTU, and those above.
+def _fit_side(rows: pl.DataFrame, x: Floats, loss: Loss, grid: Grid) -> tuple[Trees, AlphaBeta]:
+    """Return the trees of the least error in cross-validation, and the formula beside them.
 
     Args:
-        rows: of one library.
-        hardware: features of each node type.
-        names: as in `matrix`.
-
-    Raises:
-        BadInput: no rows on a side.
+        rows: of `samples`, on one side of the MTU.
+        x: [rows, features], what trees see of each.
+        loss: that is minimised.
+        grid: what to try.
     """
-    known = {mix: features(tuple(mix.split("+")), hardware) for mix in rows["node_types"].unique()}
-    operations = rows.select("size_bytes", "world_size", "concurrent").to_numpy().astype(np.float64)
-    x = matrix([known[mix] for mix in rows["node_types"]], operations, names)
-    is_small = (rows["size_bytes"] <= rows["mtu_bytes"]).to_numpy()
-    for side, part in (("up to", is_small), ("above", ~is_small)):
-        if not part.any():
-            raise BadInput(f"no all-reduce of buffers {side} the MTU: probe more buffer sizes")
-    small, large = (MtuSide(rows.filter(part), x[part]) for part in (is_small, ~is_small))
-    return small, large
+    mixes = rows["node_types"].unique().to_list()
+    # Repeats of one configuration have the same number.
+    groups = np.unique(np.nan_to_num(x, nan=-1.0), axis=0, return_inverse=True)[1].ravel()
+    bandwidth_Bps = rows["bus_bandwidth_Bps"].to_numpy()
+
+    def formula(fitted_to: NDArray[np.bool_]) -> Floats:
+        return fit_lines(rows.filter(fitted_to), mixes).of_rows(rows)
+
+    trees = tune_trees(x, bandwidth_Bps, groups, loss, grid, formula)
+    return trees, fit_lines(rows, mixes)
 
 
 def matrix(
