@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -20,7 +21,7 @@ from warehouse.warehouse import Warehouse
 BEFORE_MEASURING = AssetSelection.key_prefixes(
     *(["paper", group] for group in ("profiles", "fits", "predictions"))
 )
-Forecasts = Callable[[str, Random | None], bytes]
+Forecasts = Callable[[str, Callable[[], float]], bytes]
 
 
 @pytest.fixture
@@ -30,19 +31,18 @@ def forecasts(first_run: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     Every measurement of its first round is multiplied by a factor.
     """
 
-    def made(name: str, factors: Random | None) -> bytes:
+    def made(name: str, factor: Callable[[], float]) -> bytes:
         home = tmp_path / name
         landing = Path(shutil.copytree(first_run.home / "landing", home / "landing"))
         measured = [
             path for path in run_folders(landing) if landed_run(path).purpose == "measurement"
         ]
         assert len(measured) == 4
-        for folder in measured if factors else ():
+        for folder in measured:
             rows = pl.read_parquet(folder / "sample.parquet")
-            factor = pl.Series([factors.uniform(0.01, 100) for _ in rows["value"]])
-            rows.with_columns(value=pl.col("value") * factor).write_parquet(
-                folder / "sample.parquet"
-            )
+            factors = pl.Series([factor() for _ in rows["value"]])
+            altered = rows.with_columns(value=pl.col("value") * factors)
+            altered.write_parquet(folder / "sample.parquet")
             seal(folder)
         assert len(Warehouse(home).load().loaded) == 7
         monkeypatch.setenv("STEPCAST_HOME", str(home))
@@ -61,14 +61,18 @@ def forecasts(first_run: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return made
 
 
+def one() -> float:
+    return 1.0
+
+
 def test_factors_on_measurements_change_no_prediction(forecasts: Forecasts) -> None:
-    assert forecasts("altered", Random(7)) == forecasts("plain", None)
+    assert forecasts("altered", partial(Random(7).uniform, 0.01, 100)) == forecasts("plain", one)
 
 
 @pytest.mark.exhaustive
 def test_a_factor_on_what_is_profiled_does_change_them(
     forecasts: Forecasts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = forecasts("plain", None)
+    plain = forecasts("plain", one)
     monkeypatch.setattr("tests.synthetic.LINK_BPS", 5e6)
-    assert forecasts("slower", None) != plain
+    assert forecasts("slower", one) != plain
