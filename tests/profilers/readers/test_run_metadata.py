@@ -1,12 +1,12 @@
 """Reading RunMetadata: a hand-made step of one weight, its read, a product and its update."""
 
-import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from profilers.readers import run_metadata
+from tests.ports import free_port
 from warehouse.records import BadInput
 
 PS, WORKER = "/job:ps/replica:0/task:1/device:CPU:0", "/job:worker/replica:0/task:0/device:CPU:0"
@@ -132,19 +132,14 @@ def test_a_trace_without_graphs_says_how_to_get_them(metadata: Any, tmp_path: Pa
         run_metadata.read(write(metadata, tmp_path), [START_US])
 
 
-def free_address() -> str:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{bound.getsockname()[1]}"
-
-
 @pytest.fixture(scope="module")
 def real_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Three traced steps of a matrix on a parameter server, trained by a worker, in-process."""
     import tensorflow.compat.v1 as tf
 
-    cluster = tf.train.ClusterSpec({"ps": [free_address()], "worker": [free_address()]})
-    servers = [tf.train.Server(cluster, job_name=job, task_index=0) for job in ("ps", "worker")]
+    jobs = ("ps", "worker")
+    cluster = tf.train.ClusterSpec({job: [f"127.0.0.1:{free_port()}"] for job in jobs})
+    servers = [tf.train.Server(cluster, job_name=job, task_index=0) for job in jobs]
     with tf.Graph().as_default():
         with tf.device("/job:ps/task:0"):
             weight = tf.get_variable("w", [7, 5], use_resource=False)
