@@ -1,6 +1,5 @@
 """From a file of somebody else to landed runs: identity, provenance, all files or none."""
 
-import difflib
 import hashlib
 import json
 import os
@@ -21,6 +20,7 @@ from profilers.readers.contract import ImportedRun, ReaderOptions
 from profilers.readers.csv_mapping import CsvMapping, find, load
 from profilers.readers.formats import find_format
 from warehouse.durable_files import remove, sync, temporary
+from warehouse.fields import nearest_names
 from warehouse.landing import land, landed_run
 from warehouse.records import BadInput, Purpose, Run, content_hash
 from warehouse.tables import SCHEMAS
@@ -154,7 +154,7 @@ def _completed(path: Path, mapping: CsvMapping | None, given: Provenance) -> Pro
     if mapping is not None:
         tables = sorted(SCHEMAS.keys() - _OURS)
         if mapping.table not in tables:
-            near = difflib.get_close_matches(mapping.table, tables, n=1)
+            near = nearest_names(mapping.table, tables)
             meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(tables)}"
             raise BadInput(
                 f"{path.name}: its mapping names the raw table {mapping.table!r:.60}; {meant}"

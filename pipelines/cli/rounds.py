@@ -1,7 +1,7 @@
 """What `stepcast run`, `plan` and `report` do, and the table that a round ends with."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ from studies.rounds import (
 from studies.study import Study, read_study
 from warehouse.durable_files import write_text
 from warehouse.history import PublishedHistory, known_runs
-from warehouse.home import HISTORY, REPORT, home
+from warehouse.home import HISTORY, PAPERS, REPORT, home
 from warehouse.records import BadInput, Run
 from warehouse.warehouse import Warehouse
 
@@ -109,28 +109,29 @@ def show_plan(path: Path, backend: str | None) -> None:
     print_table(pl.DataFrame(rows, schema=["what", "about"], orient="row"))
 
 
-def write_page(file: Path, make: Callable[[], tuple[str, list[str]]]) -> None:
-    """Make a page and what is to be said of it, write it, and print its name.
+def write_page(path: Path, to: Path | None) -> None:
+    """Write the report of a study, or the page of papers of a folder of them; print its name.
 
     Raises:
-        BadInput: it cannot be written; of a home that is not there yet, `make` says more.
+        BadInput: it cannot be written, or nothing has run.
     """
+    place = home()
+    file = to or place / (PAPERS if path.is_dir() else REPORT)
     folder = file.parent
-    if not os.access(folder, os.W_OK) and (folder.exists() or folder != home()):
+    if not os.access(folder, os.W_OK) and (folder.exists() or folder != place):
         raise BadInput(f"{file} cannot be written; `--to FILE` puts the page elsewhere")
-    page, remarks = make()
+    page = _papers_page(path, place) if path.is_dir() else _study_page(path, place)
     history_here()  # says how old it is
-    tell(*remarks)
     write_text(file, page)
     typer.echo(file)
 
 
-def study_page(path: Path, place: Path) -> tuple[str, list[str]]:
-    """Return the report of the newest round of a whole study, and what is to be said of it."""
+def _study_page(path: Path, place: Path) -> str:
+    """Return the report of the newest round of a whole study, whoever's it is."""
     from forecasting.evaluation import evaluate
     from reports import report
 
-    study, remarks = read_study(path), []
+    study = read_study(path)
     if study.only_profiles:
         raise BadInput(f"{path}: study {study.name} only profiles; nothing of it is judged")
     round_ = _newest_whole_round(path, study, known_runs(place))
@@ -139,13 +140,11 @@ def study_page(path: Path, place: Path) -> tuple[str, list[str]]:
             f"nothing of study {study.name} has run in {place} yet; `stepcast run {path}` does"
         )
     if round_.host_id != host_id(round_.backend):
-        remarks.append(
-            f"nothing of study {study.name} has run on this host; shown is host {round_.host_id}"
-        )
-    return report.render(evaluate(round_, PublishedHistory(place))), remarks
+        tell(f"nothing of study {study.name} has run on this host; shown is host {round_.host_id}")
+    return report.render(evaluate(round_, PublishedHistory(place)))
 
 
-def papers_page(folder: Path, place: Path) -> str:
+def _papers_page(folder: Path, place: Path) -> str:
     """Return the page of papers, of the studies of a folder."""
     from forecasting.findings.papers import evaluate_papers
     from reports import papers

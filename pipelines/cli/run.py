@@ -8,7 +8,7 @@ import typer
 from pipelines.cli.errors import interruptible
 from pipelines.cli.money import MaxUsd, Yes
 from profilers.clusters import BackendChoice
-from warehouse.home import CHECKOUT, PAPERS, REPORT, home
+from warehouse.home import CHECKOUT
 
 StudyFile = Annotated[Path, typer.Argument(help="A study file.")]
 _Backend = Annotated[
@@ -94,13 +94,9 @@ def report(
 
     Example: stepcast report studies --to papers.html
     """
-    from pipelines.cli.rounds import papers_page, study_page, write_page
+    from pipelines.cli.rounds import write_page
 
-    path = _found(study)
-    if path.is_dir():
-        write_page(to or home() / PAPERS, lambda: (papers_page(path, home()), []))
-    else:
-        write_page(to or home() / REPORT, lambda: study_page(path, home()))
+    write_page(_found(study), to)
 
 
 def _found(study: Path) -> Path:

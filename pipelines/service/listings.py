@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
@@ -171,18 +171,18 @@ def sql(statement: str) -> str:
 
 
 _COVERAGE_LOCK = Lock()
-_COVERAGE: dict[int, str] = {}
 
 
 def covered() -> str:
     """Return where forecasts were judged, as JSON made once for each state of the history."""
+    history = home() / HISTORY
     with _COVERAGE_LOCK:
-        history = home() / HISTORY
-        modified_ns = history.stat().st_mtime_ns if history.exists() else 0
-        if modified_ns not in _COVERAGE:
-            _COVERAGE.clear()
-            _COVERAGE[modified_ns] = _coverage(PublishedHistory(home())).model_dump_json()
-        return _COVERAGE[modified_ns]
+        return _coverage_as_of(history.stat().st_mtime_ns if history.exists() else 0)
+
+
+@lru_cache(maxsize=1)
+def _coverage_as_of(_: int) -> str:
+    return _coverage(PublishedHistory(home())).model_dump_json()
 
 
 def _rows(frame: pl.DataFrame) -> Rows:

@@ -140,10 +140,3 @@ def test_bad_input_is_one_clear_line(
     before = read_only(history, "FROM pred.recommendation").height
     assert stepcast(*options(**changes)).refusal.startswith(f"stepcast: {said}")
     assert read_only(history, "FROM pred.recommendation").height == before
-
-
-def test_without_a_warehouse(
-    stepcast: Stepcast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("STEPCAST_HOME", str(tmp_path))
-    assert "nothing has been measured in" in stepcast(*options()).refusal

@@ -48,8 +48,15 @@ def parts(home: Path) -> Mapping[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.glob("part-*.parquet")}
 
 
+HEARS_CTRL_C = (
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from pipelines.cli.main import main; main(sys.argv[1:])"
+)
+"""What is started in the background ignores it otherwise."""
+
+
 def started(file: Path, home: Path) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "pipelines.cli.main", "sweep", str(file), "--workers", "1"]
+    command = [sys.executable, "-c", HEARS_CTRL_C, "sweep", str(file), "--workers", "1"]
     return subprocess.Popen(
         command, env=os.environ | {"STEPCAST_HOME": str(home)}, stderr=subprocess.DEVNULL
     )
@@ -76,27 +83,28 @@ def plain_loop(file: Path, home: Path) -> None:
         forecast_part(folder, part.number)
 
 
-def kill_after_a_part(file: Path, home: Path) -> None:
-    """Begin a sweep of two parts, and kill it when one of them is there."""
+def end_after_a_part(file: Path, home: Path, by: signal.Signals) -> None:
+    """Begin a sweep of two parts, and end it when one of them is there."""
     killed = started(file, home)
     while not list(home.glob("sweeps/*/part-*.parquet")):
         assert killed.poll() is None
         time.sleep(0.02)
-    killed.send_signal(signal.SIGKILL)
-    killed.wait()
+    killed.send_signal(by)
+    assert killed.wait() in (0, 130, -signal.SIGKILL)
     deadline = time.monotonic() + 20
     while steps_of(home):
         assert time.monotonic() < deadline, "a step outlives its command"
         time.sleep(0.05)
     for last in home.glob("sweeps/*/part-00001.parquet"):
-        last.unlink()  # it was quicker than the kill; something has to be left to do
+        last.unlink()  # it was quicker than the signal; something has to be left to do
 
 
-def test_a_sweep_that_was_killed_goes_on_and_has_what_a_plain_loop_has(
-    file: Path, home: Path, tmp_path: Path, stepcast: Stepcast
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
+def test_a_sweep_that_was_ended_goes_on_and_has_what_a_plain_loop_has(
+    by: signal.Signals, file: Path, home: Path, tmp_path: Path, stepcast: Stepcast
 ) -> None:
     copytree(home, tmp_path / "other")
-    kill_after_a_part(file, home)
+    end_after_a_part(file, home, by)
     answer = stepcast("sweep", str(file))
     assert "12 of 12 scenarios are forecast, in 12 rows" in answer.printed
     assert re.search(r"small_cnn 32px +\d emu.avx512.[cs]15 +\d+ ", answer.printed)

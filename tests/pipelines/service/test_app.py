@@ -23,8 +23,7 @@ from pipelines.service.admission import FORECASTING, Admission
 from pipelines.service.app import service
 from pipelines.service.checker import Checker
 from pipelines.service.collector import Collector
-from pipelines.service.engine import Engine, WorkloadForecasts
-from tests.pipelines.service import made_up
+from pipelines.service.engine import WorkloadForecasts
 from tests.pipelines.service.conftest import TOKEN, Halves
 from tests.pipelines.service.reports import report
 from warehouse.records import WarehouseBusy
@@ -251,30 +250,3 @@ def test_whatever_is_sent_the_answer_is_as_described(
             case.call_and_validate(headers={"Authorization": f"Bearer {TOKEN}"}, checks=CHECKS)
 
         check()
-
-
-def graph_of(type_: str, edges: list[list[int]]) -> dict[str, Any]:
-    """Return a network of one node as it is sent."""
-    return {"nodes": [{"type": type_}], "edges": edges, "parameter_count": 10}
-
-
-@pytest.mark.parametrize(
-    ("workload", "nodes", "why"),
-    [
-        ({"dnn": "vgg11", "image_size": 8}, {}, "needs images of at least"),
-        ({"dnn": "nosuchnet"}, {}, "unknown DNN"),
-        ({"graph": graph_of("convolution", [])}, {}, "no primitive 'convolution'"),
-        ({"graph": graph_of("input", [[0, 0]])}, {}, "edge "),
-        ({"dnn": "vgg11"}, {"node_type": "emu.avx512.s15"}, "nobody has measured"),
-        ({"dnn": "vgg11", "optimizer": "adamw"}, {}, "float32 by plain SGD"),
-    ],
-)
-def test_a_real_engine_says_why_it_refuses(
-    engine: Engine, collector: Collector, workload: dict[str, Any], nodes: dict[str, Any], why: str
-) -> None:
-    client = TestClient(service(engine, collector, Checker(None, 1, ["true"]), None))
-    of = {"image_size": made_up.SIDE, "batch_size": 8, **workload}
-    question = {**ASKED, "workloads": [of], "nodes": [{**ASKED["nodes"][0], **nodes}]}
-    answer = client.post("/v1/forecasts", json=question)
-    assert answer.status_code == 200, answer.text
-    assert why in answer.json()["forecasts"][0]["reason"]

@@ -150,6 +150,11 @@ def test_nodes_without_an_inventory_are_refused(engine: Engine) -> None:
     assert "probe inventory" in refusal
 
 
+def test_networks_that_cannot_be_are_refused(engine: Engine) -> None:
+    assert "needs images of at least" in reason(engine, Workload(dnn="vgg11", image_size=8))
+    assert "unknown DNN" in reason(engine, Workload(dnn="nosuchnet"))
+
+
 def test_nodes_with_a_gpu_take_what_was_measured_on_their_type(engine: Engine) -> None:
     """However busy their processors are."""
     node = report(node_type=NODE_TYPE, gpus=1, utilisation=0.5)
