@@ -16,7 +16,7 @@ import typer
 from pipelines.cli.query import Form, history_here
 from pipelines.cli.tables import TableColumn, print_frame, print_rows, print_text
 from reports.wording import percent
-from studies.messages import count
+from studies.messages import count, name_some
 from warehouse.records import BadInput
 
 GRAMMAR = {
@@ -74,7 +74,7 @@ def select_side(text: str, runs: pl.DataFrame) -> RunSelection:
     """Return the runs that a selector means.
 
     Raises:
-        BadInput: it is wrong, or means no run.
+        BadInput: it is wrong, or means no run; the message names what there is.
     """
     kinds, selected = [], runs
     for part in map(str.strip, text.split(",")):
@@ -88,8 +88,8 @@ def select_side(text: str, runs: pl.DataFrame) -> RunSelection:
         chosen = selected.filter(_FILTERS[kind](value))
         if chosen.is_empty():
             raise BadInput(
-                f"no run is of {part}{' too' * (selected.height < runs.height)}; `stepcast query "
-                "comparable_runs` lists what there is"
+                f"no run is of {part}{' too' * (selected.height < runs.height)}; "
+                f"{_what_exists(kind, selected)}"
             )
         selected = chosen
     return RunSelection(text, frozenset(kinds), selected)
@@ -133,6 +133,23 @@ _FILTERS: dict[str, Callable[[str], pl.Expr]] = {
     "software": _of_software,
     "code": lambda value: pl.col("code_version") == value,
 }
+
+
+def _what_exists(kind: str, runs: pl.DataFrame) -> str:
+    """Say what a selector of this kind can name."""
+    if kind == "date":
+        days = sorted(runs["started_at"].dt.strftime("%Y-%m-%d"))
+        return f"the runs are from {days[0]} to {days[-1]}"
+    if kind == "round":
+        rounds = runs.group_by("study").agg(pl.col("repeat").max()).sort("study").rows()
+        names = [f"{study}/{last}" for study, last in rounds]
+        return f"the newest round of each study is {name_some(names)}"
+    if kind == "software":
+        environments = map(json.loads, runs["software"].unique())
+        pairs = {f"{name}={version}" for of in environments for name, version in of.items()}
+        return f"there is {name_some(sorted(pairs))}"
+    column, what = {"type": ("node_type", "types"), "code": ("code_version", "versions")}[kind]
+    return f"the {what} are {name_some(sorted(runs[column].drop_nulls().unique())) or 'not known'}"
 
 
 MUCH = 3.0

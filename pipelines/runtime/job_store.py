@@ -137,6 +137,8 @@ class StoredAttempt(Record):
 
     `began_counted_s` is when it began by `profilers.clock.counted_ns` of the machine that started
     as `boot_id`. `run_id` is what its run is called, and `run` what lands, once it is over.
+    Attempts without a `run_id` are of earlier versions: what is over of them has landed, or cannot
+    any more.
     """
 
     training_id: str
@@ -144,20 +146,21 @@ class StoredAttempt(Record):
     state: JobState
     boot_id: str = ""
     began_counted_s: float = 0.0
-    run_id: str
+    run_id: str = ""
     run: Run | None = None
     landed: bool = False
 
     def here(self) -> "StoredAttempt":
-        """Return this with when it began by this machine's count.
+        """Return this with the name of its run, and with when it began by this machine's count.
 
         Only where the machine has restarted since, or is another, the wall clock tells how long
         ago that was: at least as long as what is known took.
         """
-        if self.boot_id == clock.boot_id():
-            return self
-        ago_s = max((clock.now() - self.began_at).total_seconds(), self.state.at_s)
-        changes = {"boot_id": clock.boot_id(), "began_counted_s": _counted_s() - ago_s}
+        run_id = self.run_id or f"{self.began_at:%Y%m%dT%H%M%S}-{PROBE}-{uuid.uuid4().hex[:8]}"
+        changes: dict[str, object] = {"run_id": run_id}
+        if self.boot_id != clock.boot_id():
+            ago_s = max((clock.now() - self.began_at).total_seconds(), self.state.at_s)
+            changes |= {"boot_id": clock.boot_id(), "began_counted_s": _counted_s() - ago_s}
         return self.model_copy(update=changes)
 
 
@@ -179,7 +182,7 @@ class JobStore:
         attempts.mkdir(parents=True, exist_ok=True)
         for file in sorted(attempts.glob(f"*/{_STATE}")):
             attempt = StoredAttempt.model_validate_json(file.read_text())
-            if attempt.landed:
+            if attempt.landed or (attempt.state.over and not attempt.run_id):
                 continue
             if attempt.training_id != job.training_id:
                 raise BadInput(
@@ -191,9 +194,8 @@ class JobStore:
         now = clock.now()
         folder = attempts / f"{now:%Y%m%dT%H%M%S.%f}"
         folder.mkdir()
-        run_id = f"{now:%Y%m%dT%H%M%S}-{PROBE}-{uuid.uuid4().hex[:8]}"
-        known = {"training_id": job.training_id, "run_id": run_id}
-        return cls(folder, StoredAttempt(**known, began_at=now, state=job.state()))
+        attempt = StoredAttempt(training_id=job.training_id, began_at=now, state=job.state())
+        return cls(folder, attempt)
 
     @property
     def state(self) -> JobState:

@@ -87,14 +87,14 @@ def test_a_selector_means_runs(text: str, run_ids: str) -> None:
     ("text", "expected"),
     [
         ("demo", "'demo' selects nothing; write round:STUDY"),
-        ("round:demo/7", "`stepcast query comparable_runs` lists what there is"),
-        ("date:2025", "no run is of date:2025; "),
+        ("round:demo/7", "the newest round of each study is demo/3; fleet/x/1"),
+        ("date:2025", "the runs are from 2026-09-30 to 2027-01-01"),
         ("date:May", "is no date; write date:2026"),
-        ("software:torch=3", "no run is of software:torch=3"),
-        ("round:demo/1,type:y", "no run is of type:y too"),
+        ("software:torch=3", "there is torch=2.10+cpu"),
+        ("round:demo/1,type:y", "no run is of type:y too; the types are x"),
     ],
 )
-def test_what_selects_nothing_is_told(text: str, expected: str) -> None:
+def test_what_selects_nothing_is_told_what_there_is(text: str, expected: str) -> None:
     with pytest.raises(BadInput) as refused:
         select_side(text, RUNS)
     assert expected in str(refused.value)

@@ -126,3 +126,21 @@ def test_after_a_restart_of_the_machine_the_date_counts(
     file.write_text(json.dumps({**kept, "boot_id": "another", "began_at": began_at}))
     with JobStore.open(tmp_path, job(tmp_path)) as second:
         assert expected_s <= second.now_s() < expected_s + 60
+
+
+def test_attempts_of_earlier_versions(tmp_path: Path) -> None:
+    """They do not say how their runs are called, nor that they have landed."""
+    with JobStore.open(tmp_path, job(tmp_path)) as keeper:
+        keeper.keep(keeper.state, [progress_entry(keeper.state, 1)])
+    file = keeper.folder / "state.json"
+    kept = json.loads(file.read_text())
+    earlier = {name: kept[name] for name in ("training_id", "began_at", "state")}
+    file.write_text(json.dumps(earlier))
+    with JobStore.open(tmp_path, job(tmp_path)) as keeper:
+        assert keeper.folder == file.parent, "it goes on"
+        keeper.keep(keeper.state.but(phase="finished"), [progress_entry(keeper.state, 20)])
+    with JobStore.open(tmp_path, job(tmp_path)) as keeper:
+        assert keeper.folder == file.parent, "what this version ends has to land"
+    file.write_text(json.dumps({**earlier, "state": {**kept["state"], "phase": "finished"}}))
+    with JobStore.open(tmp_path, job(tmp_path)) as keeper:
+        assert keeper.folder != file.parent, "what an earlier one has ended is done"
