@@ -30,10 +30,10 @@ from models.async_sgd.systems import ASYNC_SGD
 from models.baselines import LINEAR
 from profilers.probes import PROBES
 from studies import run_tables
+from studies.messages import name_some
 from studies.rounds import Round
 from warehouse.records import Backend
 
-ERROR, WARN = AssetCheckSeverity.ERROR, AssetCheckSeverity.WARN
 Found = Callable[[Round, WarehouseResource], Sequence[str]]
 
 
@@ -71,7 +71,7 @@ def _check(
     others: Sequence[AssetKey] = (),
 ) -> AssetChecksDefinition:
     """Return a check of an asset that passes where `find` finds nothing."""
-    severity = ERROR if blocking else WARN
+    severity = AssetCheckSeverity.ERROR if blocking else AssetCheckSeverity.WARN
 
     @asset_check(
         asset=of.key(*key),
@@ -82,21 +82,15 @@ def _check(
         pool="warehouse",
     )
     def check(rounds: RoundsResource, warehouse: WarehouseResource) -> AssetCheckResult:
-        return _verdict(find(rounds.latest(of.path), warehouse), severity)
+        faults = find(rounds.latest(of.path), warehouse)
+        return AssetCheckResult(
+            passed=not faults,
+            severity=severity,
+            description=name_some(faults) or None,
+            metadata={"found": len(faults)},
+        )
 
     return check
-
-
-def _verdict(faults: Sequence[str], severity: AssetCheckSeverity) -> AssetCheckResult:
-    description = "; ".join(faults[:3]) + (
-        f"; and {len(faults) - 3} more" if len(faults) > 3 else ""
-    )
-    return AssetCheckResult(
-        passed=not faults,
-        severity=severity,
-        description=description or None,
-        metadata={"found": len(faults)},
-    )
 
 
 def _links_are_as_shaped(round_: Round, warehouse: WarehouseResource) -> list[str]:

@@ -233,32 +233,20 @@ def items(
         by_type.setdefault(run.study.partition(".")[2], []).append(run)
 
     def item(member: Member, watching: bool) -> AgendaItem:
-        member_runs = by_type.get(member.node_type, ())
-        return _item(member, watching, member_runs, drifted_at, judged, at)
+        try:
+            of_member = (watches if watching else visits)(member, by_type.get(member.node_type, ()))
+        except StepcastError as error:
+            # One member that cannot be measured here takes no other with it.
+            then = next_period_start("night" if watching else member.every, member.at, at)
+            return AgendaItem(member, watching, None, Due(False, str(error), then), None)
+        changed = drifted_at.get(of_member.whose)
+        due = of_member.due(at, None if watching else changed)
+        if watching and not due.now and not member.paused and _is_unjudged(of_member, judged):
+            due = Due(True, "its last probe was not judged", at)
+        return AgendaItem(member, watching, of_member, due, changed)
 
     watched = [item(member, watching=True) for member in members if member.watched]
     return watched + [item(member, watching=False) for member in members]
-
-
-def _item(
-    member: Member,
-    watching: bool,
-    runs: Sequence[Run],
-    drifted_at: Mapping[NodeTypeKey, datetime],
-    judged: Collection[str],
-    at: datetime,
-) -> AgendaItem:
-    try:
-        of_member = (watches if watching else visits)(member, runs)
-    except StepcastError as error:
-        # One member that cannot be measured here takes no other with it.
-        then = next_period_start("night" if watching else member.every, member.at, at)
-        return AgendaItem(member, watching, None, Due(False, str(error), then), None)
-    changed = drifted_at.get(of_member.whose)
-    due = of_member.due(at, None if watching else changed)
-    if watching and not due.now and not member.paused and _is_unjudged(of_member, judged):
-        due = Due(True, "its last probe was not judged", at)
-    return AgendaItem(member, watching, of_member, due, changed)
 
 
 def _is_unjudged(visits: Visits, judged: Collection[str]) -> bool:

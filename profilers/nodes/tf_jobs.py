@@ -185,25 +185,23 @@ class SyncJob(TensorFlowJob):
     def run(self, world_size: int, steps: int) -> list[list[StepTime]]:
         """Let the first replicas run untraced steps together; return those of each."""
         command = {"do": "run_together", "world_size": world_size, "steps": steps}
-        replies = self._first(world_size, "ran", STEP_TIMEOUT_S * steps, **command)
+        replies = self._answers(self.nodes[:world_size], "ran", STEP_TIMEOUT_S * steps, **command)
         return [_step_times(reply) for reply in replies]
 
     def shapes(self) -> tuple[pl.DataFrame, int]:
         """Return what the operations of a step alone work on."""
-        (reply,) = self._first(1, "shapes", START_TIMEOUT_S, do="shapes")
+        (reply,) = self._answers(self.nodes[:1], "shapes", START_TIMEOUT_S, do="shapes")
         return pl.DataFrame(reply["operations"], _SHAPES, orient="row"), reply["parameter_count"]
 
     def meet(self, world_size: int) -> None:
         """Give the first replicas the same variables."""
         if world_size > 1:
-            self._first(world_size, "met", STEP_TIMEOUT_S, do="meet", world_size=world_size)
+            command = {"do": "meet", "world_size": world_size}
+            self._answers(self.nodes[:world_size], "met", STEP_TIMEOUT_S, **command)
 
     def cluster_node(self, world_size: int) -> pl.DataFrame:
         """Return table cluster_node of the nodes of the first replicas."""
         return cluster_nodes({node: self.ready[node.name] for node in self.nodes[:world_size]})
-
-    def _first(self, count: int, event: str, timeout_s: float, **command: object) -> list[Message]:
-        return self._answers(self.nodes[:count], event, timeout_s, **command)
 
     def _start_all(self) -> None:
         workers = [self._address(node) for node in self.nodes]
@@ -211,7 +209,7 @@ class SyncJob(TensorFlowJob):
         self._start_on_nodes(
             lambda node: {"workers": workers, "world_sizes": world_sizes, "index": node.index}
         )
-        self._first(len(self.nodes), "initialized", START_TIMEOUT_S, do="initialize")
+        self._answers(self.nodes, "initialized", START_TIMEOUT_S, do="initialize")
         for world_size in world_sizes:
             self._say(f"start {self.scenario.workload.dnn}: first steps of {world_size} replica(s)")
             self.run(world_size, FIRST_STEPS)
