@@ -19,7 +19,7 @@ from warehouse.connection import (
 from warehouse.home import HISTORY, JOURNAL, MAIN
 from warehouse.landed_files import read_plain, verify
 from warehouse.landing import QUARANTINE, REASON, run_folders
-from warehouse.loader import OPERATION_TIME, signature_of
+from warehouse.loader import OPERATION_TIME, loaded_files, signature_of
 from warehouse.publication import is_current, lag, open_published, same_bytes, versions
 from warehouse.records import BadInput
 from warehouse.tables import SCHEMAS, stream
@@ -177,11 +177,7 @@ def _ledger(connection: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
 
 
 def _runs(connection: duckdb.DuckDBPyConnection, landing: Path) -> Iterator[Finding]:
-    rows = connection.execute(
-        "SELECT run_id, signature, landed.landed_sha256 FROM meta.loaded "
-        "JOIN meta.landed AS landed USING (run_id)"
-    ).fetchall()
-    known = {run_id: (signature, sha256) for run_id, signature, sha256 in rows}
+    known = loaded_files(connection)
     held = rows_here(connection)
     folders = {folder.name: folder for folder in run_folders(landing)}
     for run_id, (signature, sha256) in sorted(known.items()):

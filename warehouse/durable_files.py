@@ -76,18 +76,32 @@ def write_text(path: Path, text: str) -> None:
 
 def write_bytes(path: Path, content: bytes, *, durable: bool = False) -> None:
     """Write a file, whole or not at all; if `durable`, its content and name are on disk then."""
-    fresh = temporary(path.parent)
     try:
-        fresh.write_bytes(content)
-        if durable:
-            sync(fresh)
-        os.replace(fresh, path)
-        if durable:
-            sync(path.parent)
+        with scratch(path.parent) as fresh:
+            fresh.write_bytes(content)
+            if durable:
+                sync(fresh)
+            os.replace(fresh, path)
+            if durable:
+                sync(path.parent)
     except OSError as error:  # a full disk names no file
         raise type(error)(error.errno, error.strerror, str(path)) from error
-    finally:
-        remove(fresh)
+
+
+def put_in_place(fresh: Path, target: Path, *, durable: bool = True) -> bool:
+    """Rename a whole folder to the name under which it is found; return whether none was there.
+
+    The name is on disk then if `durable`.
+    """
+    try:
+        os.rename(fresh, target)
+    except OSError:
+        if target.exists():
+            return False
+        raise
+    if durable:
+        sync(target.parent)
+    return True
 
 
 def sync(path: Path) -> None:

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from warehouse import limits
-from warehouse.durable_files import remove, sync, temporary, write_text
+from warehouse.durable_files import put_in_place, scratch, sync, write_text
 from warehouse.landed_files import check_name, check_plain, seal, verify
 from warehouse.records import BadInput, Run, Scenario, StepcastError, content_hash
 from warehouse.tables import (
@@ -91,17 +91,13 @@ def land(
         raise BadInput(f"run {run.run_id} has landed before in {target}; choose another run_id")
     whole = _records(run, scenario) | dict(_frames(run.run_id, tables))
     landing.mkdir(parents=True, exist_ok=True)
-    folder = temporary(landing)
     try:
-        _write(folder, whole, artefacts)
-        _rename(folder, target)
+        with scratch(landing) as folder:
+            _write(folder, whole, artefacts)
+            if not put_in_place(folder, target):
+                raise BadInput(f"run {run.run_id} has landed before in {target}")
     except OSError as error:
-        remove(folder)
         raise StepcastError(f"run {run.run_id} did not land in {landing}: {error}") from error
-    except BaseException:
-        remove(folder)
-        raise
-    sync(landing)
     return target
 
 
@@ -237,7 +233,7 @@ def _checked(name: str, run_id: str, batches: pa.RecordBatchReader) -> Iterator[
     where, first = f"run {run_id}, table {name}", 1
     for chunk in chain([batches.schema.empty_table()], _row_groups(batches)):
         owner = pa.repeat(pa.scalar(run_id), chunk.num_rows)
-        rows = conform(name, chunk.add_column(0, "run_id", owner), where)
+        rows = conform(SCHEMAS[name], chunk.add_column(0, "run_id", owner), where)
         check_rows(name, rows, where, first)
         first += rows.num_rows
         yield rows
@@ -324,15 +320,6 @@ def _write(
             sync(shutil.copyfile(source, folder / ARTEFACTS / name))
         sync(folder / ARTEFACTS)
     sync(folder)
-
-
-def _rename(folder: Path, target: Path) -> None:
-    try:
-        os.rename(folder, target)
-    except OSError as error:
-        if target.exists():
-            raise BadInput(f"run {target.name} has landed before in {target}") from error
-        raise
 
 
 # The quarantine: what could not be loaded, out of the way of what can, each with its reason.

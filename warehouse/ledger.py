@@ -21,6 +21,7 @@ from warehouse.records import (
 )
 
 _REMADE = ("fit.fit", "pred.ledger")
+_OF_ITS_MAKING = {"created_at", "made_at", "code_version", "code_digest"}
 
 
 class FitRecord(Record):
@@ -48,17 +49,7 @@ class FitRecord(Record):
     @property
     def fit_id(self) -> str:
         """Hash of everything but code version and time: the same fit again is the same fit."""
-        return _content_id(self, "created_at")
-
-
-def prediction_id(prediction: Prediction) -> str:
-    """Return the hash of everything but code version and time: the same forecast is one."""
-    return _content_id(prediction, "made_at")
-
-
-def recommendation_id(recommendation: Recommendation) -> str:
-    """Return the hash of everything but code version and time: the same answer is one."""
-    return _content_id(recommendation, "made_at")
+        return content_id(self)
 
 
 def price_snapshot(prices: Sequence[Price]) -> str:
@@ -110,8 +101,7 @@ def record_predictions(
     )
     _check_prices_recorded(connection, [prediction.price_snapshot for prediction in predictions])
     rows = [
-        _row(prediction) | {"prediction_id": prediction_id(prediction)}
-        for prediction in predictions
+        _row(prediction) | {"prediction_id": content_id(prediction)} for prediction in predictions
     ]
     with journal.entry(connection) as entry:
         written = _append_new(entry, "pred.ledger", rows)
@@ -129,7 +119,7 @@ def record_recommendation(
     """
     _check_recorded(connection, "fit.fit", "fit_id", recommendation.fit_ids)
     _check_prices_recorded(connection, [recommendation.price_snapshot])
-    key = recommendation_id(recommendation)
+    key = content_id(recommendation)
     row = _row(recommendation, "job", "constraints", "choice", "alternatives")
     with journal.entry(connection) as entry:
         _append_new(entry, "pred.recommendation", [row | {"recommendation_id": key}])
@@ -284,6 +274,7 @@ def _check_single_values(connection: duckdb.DuckDBPyConnection) -> None:
         )
 
 
-def _content_id(record: Record, time: str) -> str:
-    content = record.model_dump(mode="json", exclude={time, "code_version", "code_digest"})
+def content_id(record: Record) -> str:
+    """Return the hash of everything but code version and time: the same row again is the same."""
+    content = record.model_dump(mode="json", exclude=_OF_ITS_MAKING)
     return content_hash(json.dumps(content, sort_keys=True, separators=(",", ":")))

@@ -84,15 +84,14 @@ def load(
     """
     report = report or LoadReport()
     sweep(landing)
-    landed = [folder.name for folder in run_folders(landing)]
-    names = landed if recheck else _not_loaded(connection, landed)
-    known = _known(connection, names) if names else {}
-    report.unchanged = len(landed) - len(names)
-    for name in names:
-        folder = landing / name
+    known = loaded_files(connection)
+    for folder in run_folders(landing):
+        before = known.get(folder.name)
+        if not recheck and before is not None and before[0] != NOT_LOADED:
+            report.unchanged += 1
+            continue
         try:
             signature = signature_of(folder)
-            before = known.get(folder.name)
             if before is not None and _is_same(connection, folder, signature, before):
                 report.unchanged += 1
                 continue
@@ -108,25 +107,11 @@ def load(
     return report
 
 
-def _not_loaded(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> list[str]:
-    """Return those of some runs, sorted, that the warehouse does not hold."""
-    rows = connection.execute(
-        "SELECT run_id FROM (SELECT unnest($names::VARCHAR[]) AS run_id) "
-        "ANTI JOIN (FROM meta.loaded WHERE signature != $not_loaded) USING (run_id) "
-        "ORDER BY run_id",
-        {"names": names, "not_loaded": NOT_LOADED},
-    ).fetchall()
-    return [run_id for (run_id,) in rows]
-
-
-def _known(
-    connection: duckdb.DuckDBPyConnection, names: Sequence[str]
-) -> Mapping[str, _LoadedFiles]:
+def loaded_files(connection: duckdb.DuckDBPyConnection) -> Mapping[str, _LoadedFiles]:
+    """Return the signature and the SHA-256 of each run's files, as the warehouse holds them."""
     rows = connection.execute(
         "SELECT run_id, signature, landed.landed_sha256 FROM meta.loaded "
-        "JOIN meta.landed AS landed USING (run_id) "
-        "WHERE run_id IN (SELECT unnest($names::VARCHAR[]))",
-        {"names": names},
+        "JOIN meta.landed AS landed USING (run_id)"
     ).fetchall()
     return {run_id: (signature, sha256) for run_id, signature, sha256 in rows}
 

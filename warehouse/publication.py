@@ -4,7 +4,7 @@ import hashlib
 import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 
@@ -21,7 +21,7 @@ from warehouse.connection import (
     transaction,
     writer_of,
 )
-from warehouse.durable_files import remove, sync, temporary
+from warehouse.durable_files import scratch, sync
 from warehouse.landing import run_folders
 from warehouse.records import BadInput, StepcastError
 
@@ -37,18 +37,13 @@ def ensure_warehouse(main: Path) -> None:
     if main.exists():
         return
     main.parent.mkdir(parents=True, exist_ok=True)
-    fresh = temporary(main.parent)
-    try:
+    with scratch(main.parent) as fresh, suppress(FileExistsError):
         with connect(fresh) as connection:
             migrate(connection)
             connection.execute("CHECKPOINT")
         sync(fresh)
         # A link, unlike a rename, leaves alone what another process made meanwhile.
         os.link(fresh, main)
-    except FileExistsError:
-        pass
-    finally:
-        remove(fresh)
     sync(main.parent)
 
 
@@ -69,14 +64,11 @@ def publish(
     if history.exists() and _mark(history.stat()) == _mark(state):
         if not verify or same_bytes(main, history):
             return False
-    fresh = temporary(main.parent)
-    try:
+    with scratch(main.parent) as fresh:
         copy(main, fresh, "history.duckdb was not published")
         os.utime(fresh, ns=(state.st_atime_ns, state.st_mtime_ns))
         sync(fresh)
         os.replace(fresh, history)
-    finally:
-        remove(fresh)
     sync(main.parent)
     return True
 

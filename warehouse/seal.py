@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from warehouse import journal, limits
 from warehouse.chain import head
 from warehouse.connection import first_line, is_damage
-from warehouse.durable_files import remove, sync, temporary
+from warehouse.durable_files import scratch, sync
 from warehouse.fields import checked_name
 from warehouse.landed_files import check_plain
 from warehouse.records import BadInput, Scenario, StepcastError, content_hash
@@ -96,15 +96,13 @@ def seal(
     if not rows.num_rows:
         raise BadInput(f"no forecast of round {repeat} of study {study} in the ledger of this home")
     folder.mkdir(parents=True, exist_ok=True)
-    fresh = temporary(folder)
     try:
-        pq.write_table(rows, fresh, compression="zstd")
-        sync(fresh)
-        fresh.rename(path)
+        with scratch(folder) as fresh:
+            pq.write_table(rows, fresh, compression="zstd")
+            sync(fresh)
+            fresh.rename(path)
     except OSError as error:
         raise StepcastError(f"{path} was not written: {error}") from error
-    finally:
-        remove(fresh)
     sync(folder)
     return path, rows.num_rows
 
@@ -121,7 +119,7 @@ def load(connection: duckdb.DuckDBPyConnection, folder: Path) -> int:
         check_plain(folder)
     except BadInput as error:
         raise BadInput(f"{folder}: {error}") from error
-    before = _count(connection)
+    count = 0
     schema = connection.execute("SELECT * FROM pred.sealed LIMIT 0").to_arrow_table().schema
     with journal.entry(connection) as entry:
         for path in sorted(folder.glob("*.parquet")):
@@ -132,6 +130,7 @@ def load(connection: duckdb.DuckDBPyConnection, folder: Path) -> int:
                         "FROM published ANTI JOIN pred.sealed USING (prediction_id)"
                     ).pl()
                     entry.insert("pred.sealed", new.to_dicts())
+                    count += new.height
                 except duckdb.Error as error:
                     if is_damage(error):
                         raise
@@ -140,7 +139,7 @@ def load(connection: duckdb.DuckDBPyConnection, folder: Path) -> int:
                     ) from error
                 finally:
                     connection.unregister("published")
-    return _count(connection) - before
+    return count
 
 
 def _batches(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
@@ -174,8 +173,3 @@ def _check(rows: pa.Table, where: str) -> None:
     named = zip(rows["canonical"].to_pylist(), rows["scenario_id"].to_pylist(), strict=True)
     is_its = pa.chunked_array([[content_hash(text) == key for text, key in named]], pa.bool_())
     check_values(rows, "scenario_id", is_its, "the hash of canonical", where)
-
-
-def _count(connection: duckdb.DuckDBPyConnection) -> int:
-    (count,) = connection.execute("SELECT count(*) FROM pred.sealed").fetchone() or (0,)
-    return int(count)

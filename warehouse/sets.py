@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from warehouse.durable_files import remove, sweep, sync, temporary
+from warehouse.durable_files import put_in_place, remove, scratch, sweep, sync, temporary
 from warehouse.landed_files import SUMS, check_name, check_plain, seal, verify
 from warehouse.landing import (
     ARTEFACTS,
@@ -37,7 +37,7 @@ from warehouse.landing import (
 )
 from warehouse.records import BadInput, Run, StepcastError
 from warehouse.tables import CHUNK_ROWS, SCHEMAS, one_line, read, stream
-from warehouse.transfer import copy_run, put_in_place
+from warehouse.transfer import copy_run
 
 REPLACED = ".replaced-"
 """Begins the name of a day's set while a new one takes its place."""
@@ -131,29 +131,28 @@ class Sets:
 
     def _unpack(self, day: Path, landing: Path, run_ids: list[str], durable: bool) -> int:
         landing.mkdir(parents=True, exist_ok=True)
-        fresh = temporary(landing)
         try:
-            for run_id in run_ids:
-                (fresh / run_id).mkdir(parents=True)
-            for file in _files(day):
-                _split(file, fresh, run_ids)
-            for run_id in run_ids:
-                seal(fresh / run_id, durable=False)
-            if durable:
-                # Together, they wait for the disk once and not thousands of times.
-                with ThreadPoolExecutor(_AT_ONCE) as pool:
-                    list(pool.map(sync, fresh.glob("*/*")))
-                    list(pool.map(sync, fresh.iterdir()))
-            placed = sum(
-                put_in_place(fresh / run_id, landing / run_id, durable=False) for run_id in run_ids
-            )
-            if durable:
-                sync(landing)
-            return placed
+            with scratch(landing) as fresh:
+                for run_id in run_ids:
+                    (fresh / run_id).mkdir(parents=True)
+                for file in _files(day):
+                    _split(file, fresh, run_ids)
+                for run_id in run_ids:
+                    seal(fresh / run_id, durable=False)
+                if durable:
+                    # Together, they wait for the disk once and not thousands of times.
+                    with ThreadPoolExecutor(_AT_ONCE) as pool:
+                        list(pool.map(sync, fresh.glob("*/*")))
+                        list(pool.map(sync, fresh.iterdir()))
+                placed = sum(
+                    put_in_place(fresh / run_id, landing / run_id, durable=False)
+                    for run_id in run_ids
+                )
+                if durable:
+                    sync(landing)
+                return placed
         except OSError as error:
             raise StepcastError(f"set {day} was not unpacked to {landing}: {error}") from error
-        finally:
-            remove(fresh)
 
 
 def day_of(run: Run) -> str:

@@ -203,19 +203,14 @@ def check_values(
         )
 
 
-def conform(name: str, table: pa.Table, where: str) -> pa.Table:
-    """Return the columns of raw table `name`, in its order and types; `where` begins messages.
+def conform(schema: pa.Schema, table: pa.Table, where: str) -> pa.Table:
+    """Return the columns of a schema, in its order and types; `where` begins messages.
 
     A column that may be NULL and is not there is NULL.
 
     Raises:
         BadInput: another column is missing, or a value does not fit its type.
     """
-    return conform_to(SCHEMAS[name], table, where)
-
-
-def conform_to(schema: pa.Schema, table: pa.Table, where: str) -> pa.Table:
-    """Return the columns of a schema, as `conform` does of a raw table."""
     missing = [field for field in schema if field.name not in table.column_names]
     needed = [field.name for field in missing if not field.nullable]
     if needed:
@@ -284,7 +279,7 @@ def stream_as(
                 source, metadata=metadata, pre_buffer=False, read_dictionary=paths
             ) as parquet,
         ):
-            yield conform_to(schema, pa.schema(fields).empty_table(), file.name)
+            yield conform(schema, pa.schema(fields).empty_table(), file.name)
             text_bytes = 0
             groups = _groups(metadata, paths, run_ids)
             for batch in parquet.iter_batches(CHUNK_ROWS, row_groups=groups, columns=columns):
@@ -293,7 +288,7 @@ def stream_as(
                 text_bytes += _checked_text_bytes(batch, file.name)
                 if text_bytes > limits.UNPACKED_BYTES:
                     raise BadInput(f"{file.name}: {_too_long(limits.UNPACKED_BYTES)}")
-                yield conform_to(schema, pa.Table.from_batches([batch]), file.name)
+                yield conform(schema, pa.Table.from_batches([batch]), file.name)
     except FileNotFoundError as error:
         raise BadInput(f"{file.name} is missing") from error
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:

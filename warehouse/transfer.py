@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from warehouse import limits
-from warehouse.durable_files import remove, sweep, sync, temporary
+from warehouse.durable_files import put_in_place, scratch, sweep, sync
 from warehouse.landed_files import check_folder, check_name, open_plain, verify
 from warehouse.landing import QUARANTINE, run_folders
 from warehouse.records import BadInput, StepcastError
@@ -57,32 +57,14 @@ def copy_run(source: Path, landing: Path, run_id: str) -> bool:
     if target.exists():
         return False
     landing.mkdir(parents=True, exist_ok=True)
-    fresh = temporary(landing)
     try:
-        copy_folder(source / run_id, fresh)
-        return put_in_place(fresh, target)
+        with scratch(landing) as fresh:
+            copy_folder(source / run_id, fresh)
+            return put_in_place(fresh, target)
     except BadInput as error:
         raise BadInput(f"run {run_id} was not copied: {error}") from error
     except OSError as error:
         raise StepcastError(f"run {run_id} was not copied to {landing}: {error}") from error
-    finally:
-        remove(fresh)
-
-
-def put_in_place(fresh: Path, target: Path, *, durable: bool = True) -> bool:
-    """Rename a whole run to the name under which it is found; return whether none was there.
-
-    The name is on disk then if `durable`.
-    """
-    try:
-        os.rename(fresh, target)
-    except OSError:
-        if target.exists():
-            return False
-        raise
-    if durable:
-        sync(target.parent)
-    return True
 
 
 def copy_folder(source: Path, target: Path) -> None:

@@ -13,7 +13,7 @@ import duckdb
 
 from warehouse import chain, journal
 from warehouse.connection import connect, literal, presence, transaction
-from warehouse.durable_files import remove, scratch, sweep, sync, temporary
+from warehouse.durable_files import remove, scratch, sweep, sync
 from warehouse.home import BACKUPS, DAMAGED, HISTORY, JOURNAL, MAIN
 from warehouse.journal import NOT_LOADED, TABLES, Columns, LoggedEntry, Position
 from warehouse.landing import REASON
@@ -234,26 +234,24 @@ def rewrite_journal(connection: duckdb.DuckDBPyConnection, home: Path, why: str)
     Raises:
         StepcastError: it could not be written.
     """
-    fresh = temporary(home)
     newest = replace(journal.position(connection), size_bytes=0)
     try:
-        fresh.mkdir()
-        for part in _contents(connection):
-            newest = journal.append(fresh, newest, [part])
-        with transaction(connection):
-            journal.remember(connection, newest)
-        # A kill before the new one has its name: the database is ahead, so it is written again.
-        if (home / JOURNAL).exists():
-            set_aside(home, [home / JOURNAL], why)
-        fresh.rename(home / JOURNAL)
+        with scratch(home) as fresh:
+            fresh.mkdir()
+            for part in _contents(connection):
+                newest = journal.append(fresh, newest, [part])
+            with transaction(connection):
+                journal.remember(connection, newest)
+            # A kill before the new one has its name: the database is ahead, so it is written again.
+            if (home / JOURNAL).exists():
+                set_aside(home, [home / JOURNAL], why)
+            fresh.rename(home / JOURNAL)
         sync(home)
     except OSError as error:
         raise StepcastError(
             f"{home / JOURNAL} could not be written: {error.strerror or error}; free disk space "
             "and try again: what was there before is whole"
         ) from error
-    finally:
-        remove(fresh)
 
 
 def set_aside(home: Path, paths: list[Path], why: str) -> Path:

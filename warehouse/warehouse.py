@@ -143,7 +143,7 @@ class Warehouse:
         Its prices are written before, unless they are there already.
         """
         if not self._records:
-            return ledger.recommendation_id(recommendation)
+            return ledger.content_id(recommendation)
         with self._changing() as connection:
             if prices:
                 ledger.record_prices(connection, prices)

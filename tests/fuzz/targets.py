@@ -68,7 +68,7 @@ def _read(format_name: str, path: Path, options: ReaderOptions | None = None) ->
                 raise BadInput(f"no table {name!r}")
             table = pa.table(frame)
             owner = pa.repeat(pa.scalar("r"), table.num_rows)
-            conform(name, table.add_column(0, "run_id", owner), name)
+            conform(SCHEMAS[name], table.add_column(0, "run_id", owner), name)
 
 
 def _nccl_tests(path: Path) -> None:

@@ -102,7 +102,7 @@ def measured(
                 assert result.tables.keys() <= set(probe.tables)
                 for table, rows in result.tables.items():
                     of_run = rows.with_columns(pl.lit("run").alias("run_id"))
-                    tables.conform(table, of_run.to_arrow(), table)
+                    tables.conform(tables.SCHEMAS[table], of_run.to_arrow(), table)
                 results.append(result)
     return results
 

@@ -33,15 +33,12 @@ def holder(make: Maker) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def test_a_busy_warehouse_names_the_process(make: Maker, holder: subprocess.Popen[str]) -> None:
+def test_a_busy_warehouse_names_the_process_and_its_copy_is_readable(
+    make: Maker, holder: subprocess.Popen[str]
+) -> None:
     command = Path(f"/proc/{holder.pid}/comm").read_text().strip()
     with pytest.raises(WarehouseBusy, match=rf"held by process {holder.pid} \({command}\)"):
         make.warehouse.load()
-
-
-def test_the_published_copy_is_readable_meanwhile(
-    make: Maker, holder: subprocess.Popen[str]
-) -> None:
     assert read_only(make.home, "SELECT run_id FROM report.measured").height == 3
 
 

@@ -8,7 +8,7 @@ from tests.made_run import made_price
 from tests.warehouse.conftest import Maker, at
 from warehouse import ledger
 from warehouse.connection import connect
-from warehouse.ledger import prediction_id, price_snapshot
+from warehouse.ledger import content_id, price_snapshot
 from warehouse.records import BadInput, Price
 from warehouse.sql import read_only
 
@@ -40,7 +40,7 @@ def test_predictions_are_written_once(fitted: Maker) -> None:
     assert fitted.warehouse.record([later, three, three]) == 1
     assert fitted.warehouse.record([]) == 0
     rows = fitted.warehouse.query("predictions", study="demo", repeat=1)
-    assert set(rows["prediction_id"]) == {prediction_id(two), prediction_id(three)}
+    assert set(rows["prediction_id"]) == {content_id(two), content_id(three)}
     assert rows["made_at"].to_list() == [two.made_at] * 2
     assert fitted.warehouse.query("predictions", study="demo", repeat=2).is_empty()
     assert read_only(fitted.home, "SELECT * FROM pred.ledger").height == 2

@@ -30,6 +30,13 @@ def noise(make: Maker) -> pl.DataFrame:
     return rows.filter(pl.col("metric") == METRIC)
 
 
+def columns_of(connection: duckdb.DuckDBPyConnection, scenario: Scenario) -> dict[str, Any]:
+    row = ["r1", scenario.scenario_id, scenario.canonical_json()]
+    connection.execute("DELETE FROM raw.scenario")
+    connection.execute("INSERT INTO raw.scenario VALUES (?, ?, ?)", row)
+    return connection.execute("FROM report.scenario").pl().to_dicts()[0]
+
+
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     link=st.none() | st.floats(1e-3, 1e7),
@@ -54,10 +61,7 @@ def test_a_scenario_in_columns_says_what_the_record_says(
     strategy = plain.strategy.model_copy(update=chosen)
     shaped = {"link_mbps": link, "cross_traffic": others if link else None, "strategy": strategy}
     scenario = plain.model_copy(update=shaped)
-    row = ["r1", scenario.scenario_id, scenario.canonical_json()]
-    connection.execute("DELETE FROM raw.scenario")
-    connection.execute("INSERT INTO raw.scenario VALUES (?, ?, ?)", row)
-    assert connection.execute("FROM report.scenario").pl().to_dicts()[0] == {
+    assert columns_of(connection, scenario) == {
         "scenario_id": scenario.scenario_id,
         "dnn": "cnn",
         "framework": "tensorflow",
@@ -106,10 +110,7 @@ def test_how_a_network_is_trained_is_in_columns(
         strategy=Strategy(kind=kind, workers=1),
         nodes=fresh.scenario(1).nodes[:1],
     )
-    row = ["r1", scenario.scenario_id, scenario.canonical_json()]
-    connection.execute("DELETE FROM raw.scenario")
-    connection.execute("INSERT INTO raw.scenario VALUES (?, ?, ?)", row)
-    (columns,) = connection.execute("FROM report.scenario").pl().to_dicts()
+    columns = columns_of(connection, scenario)
     told = {**recipe, "compiled": recipe["compiled"] or None}
     assert {name: columns[name] for name in recipe} == told
     assert (columns["strategy"], columns["recipe"]) == (kind, load.recipe)

@@ -1,5 +1,7 @@
 """Which runs are what a forecast asks for."""
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,12 +45,6 @@ def test_a_run_of_another_probe_serves_nothing(scope: RequirementScope) -> None:
     assert not meets_requirement(of(alone), Requirement("probe", scope, ALONE))
 
 
-def test_of_train_scenarios_any_run_serves() -> None:
-    """Which are of train is known to whoever made the needs, not by the run."""
-    ask = Requirement("probe", "train", MIXED)
-    assert meets_requirement(of(scenario(group(SLOW), dnn="alexnet", link_mbps=100)), ask)
-
-
 @pytest.mark.parametrize("scope", ["own", "train", "cluster"])
 @pytest.mark.parametrize("changes", [{"precision": "bfloat16"}, {"optimizer": "adamw"}])
 def test_no_run_serves_that_trains_in_another_way(
@@ -63,63 +59,60 @@ def test_no_run_serves_that_trains_in_another_way(
     assert meets_requirement(of(other), Requirement("probe", "train", MIXED, any_training=True))
 
 
-@pytest.mark.parametrize(
-    ("profiled", "own", "any_batch"),
-    [
-        (ALONE, True, True),
-        (scenario(group(FAST), batch_size=24, link_mbps=None), False, True),
-        (scenario(group(FAST, 1, 6), link_mbps=None), False, True),
-        (scenario(group(FAST), link_mbps=500), False, False),
-        (scenario(group(SLOW), link_mbps=None), False, False),
-        (scenario(group(FAST), dnn="alexnet", link_mbps=None), False, False),
-        (scenario(group(FAST), batch_size=24, dnn="alexnet", link_mbps=None), False, False),
-        (scenario(group(SLOW), batch_size=24, link_mbps=None), False, False),
-    ],
-)
-def test_an_own_profile_is_of_that_scenario_or_of_one_with_another_batch(
-    profiled: Scenario, own: bool, any_batch: bool
-) -> None:
-    for is_enough, expected in ((False, own), (True, any_batch)):
-        ask = Requirement("probe", "own", ALONE, any_batch=is_enough)
-        assert meets_requirement(of(profiled), ask) == expected
-
-
-@pytest.mark.parametrize("any_batch", [True, False])
-def test_links_are_nobodys_own_profile(any_batch: bool) -> None:
-    ask = Requirement("probe", "own", ALONE, any_batch=any_batch)
-    assert not meets_requirement(of_links(FAST, None), ask)
+OWN = Requirement("probe", "own", ALONE)
+OWN_BATCH = Requirement("probe", "own", ALONE, any_batch=True)
+CLUSTER = Requirement("probe", "cluster", MIXED)
+UNSHAPED = Requirement("probe", "cluster", scenario(group(FAST, 2), link_mbps=None))
+SERVED = served(group(FAST, 2), server=SLOW, link_mbps=500)
+OTHER_BATCH = scenario(group(FAST), batch_size=24, link_mbps=None)
 
 
 @pytest.mark.parametrize(
-    ("subject", "expected"),
+    ("requirement", "serve", "do_not"),
     [
-        (of_links(), True),
-        (of_links(f"{FAST} + {SLOW}"), True),
-        (of_links(f"{FAST} + emu.avx2.s15"), False),
-        (of_links(FAST, 100), False),
-        (of_links(FAST, None), False),
-        (of(scenario(group(FAST, 3), link_mbps=100)), True),
-        (of(scenario(group(FAST), group("emu.avx2.s15"))), False),
+        (OWN, [ALONE], [OTHER_BATCH, scenario(group(FAST, 1, 6), link_mbps=None), (FAST, None)]),
+        (
+            OWN_BATCH,
+            [ALONE, OTHER_BATCH, scenario(group(FAST, 1, 6), link_mbps=None)],
+            [
+                scenario(group(FAST), link_mbps=500),
+                scenario(group(SLOW), link_mbps=None),
+                scenario(group(SLOW), batch_size=24, link_mbps=None),
+                scenario(group(FAST), dnn="alexnet", link_mbps=None),
+                (FAST, None),
+            ],
+        ),
+        (
+            CLUSTER,
+            [("", 500), (f"{FAST} + {SLOW}", 500), scenario(group(FAST, 3), link_mbps=100)],
+            [
+                (f"{FAST} + emu.avx2.s15", 500),
+                (FAST, 100),
+                (FAST, None),
+                scenario(group(FAST), group("emu.avx2.s15")),
+            ],
+        ),
+        (UNSHAPED, [(FAST, None)], [(FAST, 500)]),
+        # Servers are no workers.
+        (Requirement("probe", "cluster", SERVED), [(FAST, 500)], [(SLOW, 500)]),
+        # Which are of train is known to whoever made the needs, not by the run.
+        (
+            Requirement("probe", "train", MIXED),
+            [scenario(group(SLOW), dnn="alexnet", link_mbps=100)],
+            [],
+        ),
     ],
+    ids=["own", "any batch", "cluster", "unshaped", "servers", "train"],
 )
-def test_of_a_cluster_runs_on_its_links_and_on_none_but_its_types_serve(
-    subject: Subject, expected: bool
+def test_runs_serve_that_are_of_what_is_asked(
+    requirement: Requirement,
+    serve: Sequence[Scenario | tuple[str, float | None]],
+    do_not: Sequence[Scenario | tuple[str, float | None]],
 ) -> None:
-    assert meets_requirement(subject, Requirement("probe", "cluster", MIXED)) == expected
-
-
-def test_links_that_are_not_shaped_are_unlike_those_that_are() -> None:
-    unshaped = scenario(group(FAST, 2), link_mbps=None)
-    assert meets_requirement(of_links(FAST, None), Requirement("probe", "cluster", unshaped))
-    assert not meets_requirement(of_links(FAST, 500), Requirement("probe", "cluster", unshaped))
-
-
-def test_servers_are_no_workers() -> None:
-    about = served(group(FAST, 2), server=SLOW, link_mbps=500)
-    ask = Requirement("probe", "cluster", about)
-    assert meets_requirement(of_links(FAST), ask)
-    assert not meets_requirement(of_links(SLOW), ask)
-    assert of(about).worker_types == {FAST}
+    for abouts, expected in ((serve, True), (do_not, False)):
+        for about in abouts:
+            subject = of(about) if isinstance(about, Scenario) else of_links(*about)
+            assert meets_requirement(subject, requirement) == expected, about
 
 
 GROUPS = st.lists(

@@ -1,13 +1,25 @@
 -- How far would scenarios be from what fits to some runs saw, as report.accuracy has it?
 -- $asked: JSON, a list with the host_id (that it is about), the run_ids and the asked of each fit: scenarios in
--- canonical JSON. One row per fit (by its place in the list, from 0) and scenario.
+-- canonical JSON; NULL: every prediction of the ledger that was merely asked for. One row per fit (by its place in the
+-- list, from 0) and scenario.
 WITH given AS (
-    SELECT
-        generate_subscripts(fits, 1) - 1 AS fit, unnest(fits, max_depth := 2)
+    SELECT generate_subscripts(fits, 1) - 1 AS fit, unnest(fits) AS one, NULL AS devices
     FROM (
         SELECT
-            from_json($asked::JSON, '[{"host_id": "VARCHAR", "run_ids": ["VARCHAR"], "asked": ["JSON"]}]') AS fits
+            from_json(
+                coalesce($asked::VARCHAR, '[]')::JSON,
+                '[{"host_id": "VARCHAR", "run_ids": ["VARCHAR"], "asked": ["JSON"]}]'
+            ) AS fits
     )
+    UNION ALL
+    SELECT
+        row_number() OVER (ORDER BY prediction.sequence) - 1,
+        {'host_id': prediction.host_id, 'run_ids': run_ids, 'asked': [canonical]}, devices
+    FROM pred.ledger AS prediction
+    JOIN pred.asked_scenario AS scenario ON scenario_id = subject_id
+    JOIN fit.fit USING (fit_id)
+    LEFT JOIN report.fit_devices USING (fit_id)
+    WHERE $asked::VARCHAR IS NULL AND study IS NULL
 ),
 subject AS (
     SELECT
@@ -21,8 +33,13 @@ subject AS (
                 lambda node: node.node_type
             ))), '+'
         ) AS node_type,
-        (canonical ->> '$.strategy.workers')::INTEGER AS world_size
-    FROM (SELECT fit, unnest(asked) AS canonical FROM given)
+        (canonical ->> '$.strategy.workers')::INTEGER AS world_size,
+        report.device(
+            node_type, coalesce(canonical ->> '$.workload.precision', 'float32'),
+            (canonical ->> '$.workload.image_size')::INTEGER
+        ) AS device,
+        devices
+    FROM (SELECT fit, devices, unnest(one.asked) AS canonical FROM given)
 ),
 fitted AS (
     SELECT
@@ -33,7 +50,7 @@ fitted AS (
         CASE WHEN bool_and(family IS NOT NULL) THEN list(DISTINCT family) END AS families,
         coalesce(list(DISTINCT report.type_on(node_type, run.host_id, saw.host_id)), []) AS node_types,
         coalesce(list(DISTINCT world_size), []) AS world_sizes
-    FROM (SELECT fit, host_id, unnest(run_ids) AS run_id FROM given) AS saw
+    FROM (SELECT fit, one.host_id, unnest(one.run_ids) AS run_id FROM given) AS saw
     JOIN raw.run AS run USING (run_id)
     JOIN report.subject AS known
         ON known.subject_kind = 'scenario' AND known.subject_id = run.scenario_id
@@ -43,7 +60,8 @@ SELECT
     fit, subject.subject_id, dnn, subject.node_type, subject.world_size,
     report.split_of(
         fitted.subject_ids, fitted.dnns, fitted.families, fitted.node_types, fitted.world_sizes,
-        subject.subject_id, dnn, named.family, subject.node_type, subject.world_size, NULL, NULL
+        subject.subject_id, dnn, named.family, subject.node_type, subject.world_size,
+        subject.devices, subject.device
     ) AS split
 FROM subject
 LEFT JOIN fitted USING (fit)

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from profilers.readers.contract import ImportedRun, ReaderOptions
 from profilers.readers.formats import find_format
-from warehouse.tables import conform
+from warehouse.tables import SCHEMAS, conform
 
 
 def imported(
@@ -31,4 +31,5 @@ def only(format_name: str, path: Path, options: ReaderOptions | None = None) -> 
 def fitting(name: str, frame: pl.DataFrame) -> None:
     """Check a frame as landing does."""
     table = pa.table(frame)
-    conform(name, table.add_column(0, "run_id", pa.repeat(pa.scalar("r"), table.num_rows)), name)
+    owner = pa.repeat(pa.scalar("r"), table.num_rows)
+    conform(SCHEMAS[name], table.add_column(0, "run_id", owner), name)
