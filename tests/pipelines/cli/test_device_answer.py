@@ -1,18 +1,18 @@
 """Rows of single GPUs, and steps that wait for their data."""
 
 from dataclasses import replace
-from functools import cache
 from typing import Any, cast
 
 import pytest
 
 from forecasting.forecast import ScenarioForecast
-from models.gpu_step.system import GPU_STEP, GpuStepModel
+from models.gpu_step import scenario_steps
+from models.gpu_step.system import GPU_STEP
 from pipelines.cli.device_answer import bounded_by_loader, efficiency, print_devices
 from pipelines.cli.tables import significant
 from profilers.probe import STEP_TIME
 from tests.made_run import made_price
-from tests.models.gpu_step.public import scenario
+from tests.models.gpu_step.public import made_up_steps, scenario
 from tests.models.gpu_step.test_system import model
 from tests.profilers.training import single
 from warehouse.records import NodeGroup, Strategy
@@ -218,12 +218,6 @@ def test_gpus_that_train_together_say_how_they_scale(capsys: pytest.CaptureFixtu
     assert "  more GPUs than scaling was judged of: 4" in under
 
 
-@cache
-def fitted() -> GpuStepModel:
-    """Return a fit to public measurements, made by the first test that asks."""
-    return model()
-
-
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
@@ -233,10 +227,14 @@ def fitted() -> GpuStepModel:
     ],
 )
 def test_all_that_the_fit_tells_is_shown(
-    fields: dict[str, Any], told: str, capsys: pytest.CaptureFixture[str]
+    fields: dict[str, Any],
+    told: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The details above are of those that a fit gives."""
-    detail = fitted().detail(scenario("gpu.t4", **{"batch_size": 8, **fields}))
+    monkeypatch.setattr(scenario_steps, "gpu_steps", made_up_steps)
+    detail = model().detail(scenario("gpu.t4", **{"batch_size": 8, **fields}))
     assert DETAIL.keys() <= detail.keys()
     shown = lines(replace(forecast(), detail=dict(detail)), capsys, explain=True)
     assert [line for line in shown if line.startswith(told)]
