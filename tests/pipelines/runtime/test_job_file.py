@@ -12,11 +12,13 @@ from models.srift.parameters import Settings
 from models.srift.predictor import Srift, fit
 from networks import UnknownNetwork
 from pipelines.runtime.job_file import TrainingJob, read_job, read_performance
+from pipelines.runtime.plan import Plan
 from pipelines.runtime.state import LearnedDurations
 from profilers.steady.host import host_id
 from tests.models.srift import study
 from tests.pipelines.runtime import jobs
 from tests.pipelines.runtime.jobs import FAST, write_job
+from warehouse.home import CHECKOUT
 from warehouse.ledger import FitRecord
 from warehouse.records import BadInput
 from warehouse.warehouse import Warehouse
@@ -29,6 +31,14 @@ def test_a_job_is_read_with_its_profile(tmp_path: Path) -> None:
     assert job.profile == tmp_path / "profile.json"
     assert job.state().deadline_s == 3600
     assert job.controller(jobs.profile()).silence_s == 10
+
+
+def test_the_job_of_the_page_begins_on_its_two_fast_nodes(tmp_path: Path) -> None:
+    job = read_job(CHECKOUT / "studies/training/demo.yaml")
+    plan = job.controller(read_performance(job, "emulated", tmp_path)).planner.plan(job.state())
+    assert isinstance(plan, Plan)
+    groups = plan.forecast.configuration.groups
+    assert [(group.node_type, group.count, group.batch_size) for group in groups] == [(FAST, 2, 16)]
 
 
 def test_times_are_the_papers_unless_given(tmp_path: Path) -> None:
