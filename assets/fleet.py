@@ -160,13 +160,7 @@ def condition(
     name="fleet_probes",
     specs=[
         *(
-            _spec(
-                name,
-                PROBES[name].what,
-                table_of(name),
-                PROBES[name].kind,
-                "condition",
-            )
+            _spec(name, PROBES[name].what, table_of(name), PROBES[name].kind, "condition")
             for name in _PROBES
         ),
         _spec("loaded", "What has been measured of a node type.", "raw.run", "duckdb", *_PROBES),

@@ -118,12 +118,7 @@ def kernels(kernels: Sequence[Timing], times: GpuTime) -> Iterator[Figure]:
 
 _SOURCES: tuple[tuple[str, str, Callable[[MeasuredStep], bool], str], ...] = (
     ("milabench left out: step", "milabench", lambda _: True, "12 %"),
-    (
-        "milabench left out: step, batches above 1",
-        "milabench",
-        lambda step: step.batch > 1,
-        "",
-    ),
+    ("milabench left out: step, batches above 1", "milabench", lambda step: step.batch > 1, ""),
     (
         "milabench left out: step, channels_last",
         "milabench",
@@ -160,9 +155,7 @@ def memory_of(step: MeasuredStep) -> Memory:
 
 
 def intervals(
-    families: Sequence[JudgedStep],
-    by_device: Sequence[JudgedStep],
-    elsewhere: Sequence[JudgedStep],
+    families: Sequence[JudgedStep], by_device: Sequence[JudgedStep], elsewhere: Sequence[JudgedStep]
 ) -> Iterator[Figure]:
     """Yield which share of intervals of 90 % does not hold; their goal is 5 to 15 %.
 

@@ -222,10 +222,7 @@ def _built(network: str) -> torch.nn.Module:
     if network in _REGNETS:
         depths, channels, width = _REGNETS[network]
         config = transformers.RegNetConfig(
-            depths=depths,
-            hidden_sizes=channels,
-            groups_width=width,
-            layer_type="x",
+            depths=depths, hidden_sizes=channels, groups_width=width, layer_type="x"
         )
         config.num_labels = 1000
         return cast(torch.nn.Module, transformers.RegNetForImageClassification(config).train())

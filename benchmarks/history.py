@@ -18,11 +18,7 @@ from warehouse.home import HISTORY, MAIN, home
 from warehouse.landing import land
 from warehouse.ledger import FitRecord
 from warehouse.publication import publish
-from warehouse.records import (
-    BadInput,
-    Prediction,
-    Run,
-)
+from warehouse.records import BadInput, Prediction, Run
 from warehouse.tables import SCHEMAS
 from warehouse.warehouse import QUERIES, Warehouse, run_query
 

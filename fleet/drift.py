@@ -62,10 +62,7 @@ class Judgement:
 
 
 def judge(
-    history: pl.DataFrame,
-    fresh: pl.DataFrame,
-    *,
-    speed_ups: bool = False,
+    history: pl.DataFrame, fresh: pl.DataFrame, *, speed_ups: bool = False
 ) -> tuple[Judgement, ...]:
     """Judge a probe by those before it.
 

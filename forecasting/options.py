@@ -141,9 +141,7 @@ class TrainingOptions(Record):
         default=False, description="Compute activations of hf:CONFIG's layers again in backward."
     )
     server: str | None = Field(
-        default=None,
-        pattern=_NODES,
-        description="Parameter servers, as TYPE or TYPE=COUNT.",
+        default=None, pattern=_NODES, description="Parameter servers, as TYPE or TYPE=COUNT."
     )
     link_mbps: Several = Field(
         default=None,
@@ -321,10 +319,7 @@ class RentalOptions(AskingOptions):
     max_hours: Amount | None = Field(default=None, description="Deadline; none if not given.")
     budget_usd: Amount | None = Field(default=None, description="Budget; none if not given.")
     late: float = Field(
-        default=0.1,
-        ge=0.01,
-        lt=1,
-        description="Largest probability of being late or over budget.",
+        default=0.1, ge=0.01, lt=1, description="Largest probability of being late or over budget."
     )
     market: Literal["spot", "on_demand", "any"] | None = Field(
         default=None,

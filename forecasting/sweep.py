@@ -25,12 +25,7 @@ from threadpoolctl import threadpool_limits
 from forecasting.code import code_digest
 from forecasting.forecast import fit_for_scenario, predict_curves
 from forecasting.forecast_rows import SCHEMA, rows_by_scenario
-from forecasting.history_scope import (
-    HostSelection,
-    host_here,
-    select_host_of_types,
-    visible_runs,
-)
+from forecasting.history_scope import HostSelection, host_here, select_host_of_types, visible_runs
 from forecasting.inputs import systems_named
 from forecasting.sweep_file import Grid, Part, SweepFile, is_own_model, parts_of
 from models.choice.offers import preferred_prices
@@ -122,10 +117,7 @@ def _text(model: OwnModel) -> str:
 
 
 def begin(
-    folder: SweepFolder,
-    sweep: SweepFile,
-    warehouse: Warehouse,
-    models: Models = NO_MODELS,
+    folder: SweepFolder, sweep: SweepFile, warehouse: Warehouse, models: Models = NO_MODELS
 ) -> None:
     """Fit what forecasts rest on, and keep the history as it is now; a begun sweep stays as it is.
 

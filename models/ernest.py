@@ -8,12 +8,7 @@ import scipy
 from numpy.typing import NDArray
 
 from models.inputs import out_of_scope_for_allreduce
-from models.predictddl.observations import (
-    ObservedStep,
-    batch_of,
-    images_per_step,
-    observed_steps,
-)
+from models.predictddl.observations import ObservedStep, batch_of, images_per_step, observed_steps
 from models.profiled_run import PointForecaster
 from models.system import System, Tables
 from warehouse.records import BadInput, NodeGroup, Scenario

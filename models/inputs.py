@@ -82,10 +82,7 @@ def out_of_scope_for_allreduce(scenario: Scenario) -> Refusal | None:
 
 def pass_inputs(scenario: Scenario, probe: str = "torch_compute") -> tuple[Requirement, ...]:
     """Return asks for the passes of the network on one node of each type, without any link."""
-    changes = {
-        "strategy": scenario.strategy.model_copy(update={"workers": 1}),
-        "link_mbps": None,
-    }
+    changes = {"strategy": scenario.strategy.model_copy(update={"workers": 1}), "link_mbps": None}
     return tuple(
         Requirement(
             probe,

@@ -66,9 +66,7 @@ def _own_extracted(file: Path, dnn: str, batch_size: int, image_size: int) -> Op
         return _of_fields(json.loads(lines()[-1]))
 
 
-def primitive_graphs(
-    wanted: Iterable[tuple[str, int]],
-) -> Mapping[tuple[str, int], PrimitiveGraph]:
+def primitive_graphs(wanted: Iterable[tuple[str, int]]) -> Mapping[tuple[str, int], PrimitiveGraph]:
     """Return `primitive_graph` of PyTorch's networks, by name and side of their images.
 
     Raises:

@@ -68,12 +68,7 @@ def _variable(name: str, about: Mapping[str, Any]) -> Any:
     else:
         initializer = tf1.constant_initializer(kind.as_numpy_dtype(about["mean"]))
     return tf1.get_variable(
-        name,
-        about["shape"],
-        kind,
-        initializer,
-        trainable=about["trained"],
-        use_resource=True,
+        name, about["shape"], kind, initializer, trainable=about["trained"], use_resource=True
     )
 
 

@@ -202,10 +202,7 @@ class _Inception(NamedTuple):
 
 
 _GOOGLENET_STAGES: tuple[dict[str, _Inception], ...] = (
-    {
-        "3a": _Inception(64, 96, 128, 16, 32, 32),
-        "3b": _Inception(128, 128, 192, 32, 96, 64),
-    },
+    {"3a": _Inception(64, 96, 128, 16, 32, 32), "3b": _Inception(128, 128, 192, 32, 96, 64)},
     {
         "4a": _Inception(192, 96, 208, 16, 48, 64),
         "4b": _Inception(160, 112, 224, 24, 64, 64),
@@ -213,10 +210,7 @@ _GOOGLENET_STAGES: tuple[dict[str, _Inception], ...] = (
         "4d": _Inception(112, 144, 288, 32, 64, 64),
         "4e": _Inception(256, 160, 320, 32, 128, 128),
     },
-    {
-        "5a": _Inception(256, 160, 320, 32, 128, 128),
-        "5b": _Inception(384, 192, 384, 48, 128, 128),
-    },
+    {"5a": _Inception(256, 160, 320, 32, 128, 128), "5b": _Inception(384, 192, 384, 48, 128, 128)},
 )
 
 

@@ -15,10 +15,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 import torch
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-)
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
 from networks.operator_recorder import RECURRENT, OperatorRecorder, replaced, tensors
 from networks.operator_work import WorkCounter, most_work, numbers, recurrent_flops, short_name

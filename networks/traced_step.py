@@ -24,10 +24,7 @@ Fields = dict[str, Any]
 
 
 def record_step(
-    module: torch.nn.Module,
-    images: torch.Tensor,
-    labels: torch.Tensor,
-    most: int | None = None,
+    module: torch.nn.Module, images: torch.Tensor, labels: torch.Tensor, most: int | None = None
 ) -> list[Fields]:
     """Run a step of stochastic gradient descent; return its operators.
 

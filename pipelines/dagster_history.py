@@ -57,10 +57,7 @@ def instance(home: Path) -> Iterator[DagsterInstance]:
 
 
 def _settings(home: Path) -> Mapping[str, object]:
-    settings = cast(
-        Mapping[str, object],
-        read_document(_SETTINGS, "Dagster's settings"),
-    )
+    settings = cast(Mapping[str, object], read_document(_SETTINGS, "Dagster's settings"))
     return {key: _absolute(value, home / "dagster") for key, value in settings.items()}
 
 

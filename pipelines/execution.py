@@ -23,13 +23,7 @@ from dagster import (
 
 from assets import fleet as fleet_assets
 from assets.fleet import FleetResource
-from assets.resources import (
-    OWNER_TAG,
-    LoggedProgress,
-    RoundsResource,
-    WarehouseResource,
-    owner_tag,
-)
+from assets.resources import OWNER_TAG, LoggedProgress, RoundsResource, WarehouseResource, owner_tag
 from assets.study_lineage import read_lineage
 from fleet.schedule import AgendaItem
 from pipelines import fleet

@@ -6,12 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from dagster import (
-    DefaultScheduleStatus,
-    Definitions,
-    ScheduleDefinition,
-    in_process_executor,
-)
+from dagster import DefaultScheduleStatus, Definitions, ScheduleDefinition, in_process_executor
 
 from assets import fleet as fleet_assets
 from assets.aws import price_definitions, reaping_definitions

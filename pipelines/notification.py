@@ -11,10 +11,7 @@ from fleet.notice import tell
 _LONGEST = 400
 
 
-@run_failure_sensor(
-    monitor_all_code_locations=True,
-    default_status=DefaultSensorStatus.RUNNING,
-)
+@run_failure_sensor(monitor_all_code_locations=True, default_status=DefaultSensorStatus.RUNNING)
 def tell_of_failures(context: RunFailureSensorContext) -> None:
     """Tell the command `on_change` of the fleet file of a run that failed: docs/changes.md."""
     run, text = context.dagster_run, context.failure_event.message or "the run ended"

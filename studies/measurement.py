@@ -26,11 +26,7 @@ def _any_time(expected_s: float) -> None:
 
 
 def profile(
-    round_: Round,
-    probe: str,
-    landing: Path,
-    progress: Progress,
-    may_take: MayTake = _any_time,
+    round_: Round, probe: str, landing: Path, progress: Progress, may_take: MayTake = _any_time
 ) -> Round:
     """Run what the round lacks of one probe for predictors to see; return the round as it is then.
 
@@ -43,10 +39,7 @@ def profile(
 
 
 def measure(
-    round_: Round,
-    landing: Path,
-    progress: Progress,
-    probes: Sequence[str] = tuple(PROBES),
+    round_: Round, landing: Path, progress: Progress, probes: Sequence[str] = tuple(PROBES)
 ) -> Round:
     """Run all that the round lacks of what judges predictions; return the round as it is then.
 

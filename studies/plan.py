@@ -27,10 +27,7 @@ class Task:
 
 
 def tasks(
-    round_: Round,
-    *,
-    judged: bool = True,
-    forecasting: Iterable[str] | None = None,
+    round_: Round, *, judged: bool = True, forecasting: Iterable[str] | None = None
 ) -> tuple[Task, ...]:
     """Return what is still to be done in a round, in order.
 

@@ -27,12 +27,7 @@ ROOMS = (
     "studies",
     "warehouse",
 )
-_WORDS = (
-    "warehouse.documents",
-    "warehouse.fields",
-    "warehouse.limits",
-    "warehouse.records",
-)
+_WORDS = ("warehouse.documents", "warehouse.fields", "warehouse.limits", "warehouse.records")
 _STUDIES = ("networks", "profilers", "warehouse")
 _FORECASTING = (*_STUDIES, "models", "studies")
 _RESULTS = (

@@ -10,12 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from warehouse import chain, journal, ledger, limits
-from warehouse.connection import (
-    first_line,
-    is_damage,
-    is_of_machine,
-    writer_of,
-)
+from warehouse.connection import first_line, is_damage, is_of_machine, writer_of
 from warehouse.home import HISTORY, JOURNAL, MAIN
 from warehouse.landed_files import read_plain, verify
 from warehouse.landing import QUARANTINE, REASON, run_folders

@@ -17,13 +17,7 @@ from warehouse.connection import first_line, is_damage, is_of_machine
 from warehouse.durable_files import sweep
 from warehouse.journal import NOT_LOADED, JournalTransaction
 from warehouse.landed_files import check_plain, verify
-from warehouse.landing import (
-    QUARANTINE,
-    QuarantinedRun,
-    checked_files,
-    run_folders,
-    set_aside,
-)
+from warehouse.landing import QUARANTINE, QuarantinedRun, checked_files, run_folders, set_aside
 from warehouse.records import BadInput, StepcastError, content_hash
 from warehouse.tables import SCHEMAS, columns_of, one_line
 

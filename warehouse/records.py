@@ -9,13 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Literal
 
-from pydantic import (
-    AwareDatetime,
-    Field,
-    FiniteFloat,
-    JsonValue,
-    model_validator,
-)
+from pydantic import AwareDatetime, Field, FiniteFloat, JsonValue, model_validator
 
 from warehouse.record import Record as Record
 from warehouse.record import SparseRecord as SparseRecord

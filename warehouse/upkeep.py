@@ -23,11 +23,7 @@ from warehouse.records import BadInput, StepcastError
 
 @contextmanager
 def open_warehouse(
-    home: Path,
-    *,
-    alone: bool = False,
-    read_only: bool = False,
-    folders: Sequence[Path] = (),
+    home: Path, *, alone: bool = False, read_only: bool = False, folders: Sequence[Path] = ()
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open the warehouse that is in `home`, as it is: nothing is made and nothing migrated.
 
@@ -69,10 +65,7 @@ def compact(home: Path) -> tuple[int, int]:
     """
     main = home / MAIN
     sweep(home)
-    with (
-        open_warehouse(home, alone=True, folders=[home]) as connection,
-        scratch(home) as fresh,
-    ):
+    with open_warehouse(home, alone=True, folders=[home]) as connection, scratch(home) as fresh:
         connection.execute("CHECKPOINT")
         before = main.stat().st_size
         _rewrite(connection, fresh)

@@ -254,9 +254,7 @@ class Warehouse:
 
 
 def run_query(
-    connection: duckdb.DuckDBPyConnection,
-    name: str,
-    params: Mapping[str, str | int | float | None],
+    connection: duckdb.DuckDBPyConnection, name: str, params: Mapping[str, str | int | float | None]
 ) -> pl.DataFrame:
     """Run `queries/<name>.sql`; see `Warehouse.query`."""
     (statement,) = connection.extract_statements((QUERIES / f"{name}.sql").read_text())

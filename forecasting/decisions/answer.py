@@ -26,21 +26,10 @@ from forecasting.decisions.question import (
     profile_facts,
     sharded_curves,
 )
-from forecasting.forecast import (
-    ForecastAnswer,
-    ScenarioForecast,
-    fit_for_scenario,
-    predict_curves,
-)
+from forecasting.forecast import ForecastAnswer, ScenarioForecast, fit_for_scenario, predict_curves
 from forecasting.history_scope import visible_runs
 from models.choice.candidates import Candidate, Ratios
-from models.choice.choice import (
-    Decision,
-    MeasurementWorth,
-    Objective,
-    decide,
-    worth_measuring,
-)
+from models.choice.choice import Decision, MeasurementWorth, Objective, decide, worth_measuring
 from models.choice.offers import Markets, pareto_front
 from models.gpu_step.device import device_of_node
 from models.gpu_step.system import GPU_STEP, GpuStepModel
@@ -252,14 +241,7 @@ def answer(
     curves = curves_of(question, known, capacity)
     observed = known_prices(warehouse, when, region) if catalogue is None else catalogue.prices
     prices = region_offers(question, capacity, market, when, observed)
-    ask = partial(
-        predict,
-        warehouse,
-        systems=systems,
-        known_by=when,
-        far_out=False,
-        say=say,
-    )
+    ask = partial(predict, warehouse, systems=systems, known_by=when, far_out=False, say=say)
     answer = ask(curves, backend=backend, host=host)
     out_of_memory = [forecast.scenario for forecast in answer.out_of_memory]
     if question.layouts:
@@ -277,15 +259,7 @@ def answer(
     elif sharded := sharded_curves(curves, out_of_memory, answer.chosen_host.backend):
         answer = answer.with_more(ask(sharded, chosen_host=answer.chosen_host))
     if mixes := proposed_curves(
-        warehouse,
-        question,
-        known,
-        capacity,
-        prices,
-        answer,
-        systems,
-        known_by=when,
-        say=say,
+        warehouse, question, known, capacity, prices, answer, systems, known_by=when, say=say
     ):
         answer = answer.with_more(ask(mixes, chosen_host=answer.chosen_host))
     evidence = read_evidence(warehouse, answer.chosen_host.backend, question.late, when)

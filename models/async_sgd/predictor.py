@@ -21,13 +21,7 @@ from models.async_sgd.simulator import simulate_all, simulate_together
 from models.async_sgd.synthetic_trace import Trace, steps_per_s
 from models.async_sgd.trace import Profile, transfer_ranks
 from models.async_sgd.workers import Workers
-from models.profiled_run import (
-    PREDICTED,
-    metric_mean,
-    of_run,
-    profiled_scenario,
-    run_ids_of,
-)
+from models.profiled_run import PREDICTED, metric_mean, of_run, profiled_scenario, run_ids_of
 from models.system import Tables
 from warehouse.records import Placement, Scenario
 

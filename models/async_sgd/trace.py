@@ -94,11 +94,7 @@ def _check_recorded(tables: Tables) -> None:
     is_link = resource.is_in(["downlink", "uplink"])
     for name, is_good, expected in (
         ("operation", pl.col("operation") == pl.int_range(pl.len()), f"0 to {last}, each once"),
-        (
-            "operation",
-            resource.is_in(list(_RESOURCES)),
-            f"one of {', '.join(_RESOURCES)}",
-        ),
+        ("operation", resource.is_in(list(_RESOURCES)), f"one of {', '.join(_RESOURCES)}"),
         ("operation", (size >= 0).fill_null(~is_link), "size_bytes of 0 or more"),
         ("edge", pl.col("source").is_between(0, last), f"operations 0 to {last}"),
         ("edge", pl.col("target").is_between(0, last), f"operations 0 to {last}"),

@@ -254,10 +254,7 @@ def features(
         else:
             outputs = outputs[:5]
         input_bytes = output_bytes = None
-    sizes = {
-        "input": megabytes(input_bytes, inputs),
-        "output": megabytes(output_bytes, outputs),
-    }
+    sizes = {"input": megabytes(input_bytes, inputs), "output": megabytes(output_bytes, outputs)}
     strides = _numbers(attributes.get("strides", [1, 1, 1, 1]))
     strides = strides[1:3] if len(strides) == 4 else strides  # over y and x
     padding = 1.0 if attributes.get("padding") in ("SAME", "same") else 0.0

@@ -12,12 +12,7 @@ from numpy.typing import NDArray
 from models.ceer import overhead, regression
 from models.ceer.classes import check_sizes, classify
 from models.ceer.features import NAMES, table
-from models.ceer.operation_times import (
-    TypeTimes,
-    add_operation_types,
-    median,
-    operation_times,
-)
+from models.ceer.operation_times import TypeTimes, add_operation_types, median, operation_times
 from models.ceer.operations import NetworkOperations, select_computation
 from models.ceer.overhead import DeviceOverhead
 from models.ceer.parameters import Parameters

@@ -67,11 +67,7 @@ class Regression(Record):
 
 
 def fit(
-    points: pl.DataFrame,
-    *,
-    operation_type: str,
-    node_type: str,
-    published: bool = False,
+    points: pl.DataFrame, *, operation_type: str, node_type: str, published: bool = False
 ) -> Regression:
     """Fit the form that predicts best what it has not seen; simpler ones are preferred.
 

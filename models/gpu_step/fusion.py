@@ -194,10 +194,7 @@ class Kernel:
         return part.numel == self.numel or part.numel * self.columns == self.numel
 
     def touch(
-        self,
-        graph: DataFlowGraph,
-        holders: Sequence[set["Kernel"]],
-        kept: Collection[int],
+        self, graph: DataFlowGraph, holders: Sequence[set["Kernel"]], kept: Collection[int]
     ) -> None:
         """Find what is read and written; `holders`: kernels of each node."""
         reads, writes = dict[int, Tensor](), dict[int, Tensor]()
@@ -366,10 +363,7 @@ def _in_order(
 
 
 def _most_alive(
-    graph: DataFlowGraph,
-    kernels: Sequence[Kernel],
-    kept: Collection[int],
-    others: Collection[int],
+    graph: DataFlowGraph, kernels: Sequence[Kernel], kept: Collection[int], others: Collection[int]
 ) -> int:
     """Return the most bytes of storages that kernels make, alive at once, but for some."""
     size_bytes: dict[int, int] = defaultdict(int)

@@ -178,10 +178,7 @@ class GpuTime:
 
 
 def _times(
-    regression: Regression,
-    works: Sequence[Work],
-    calls: Calls,
-    devices: Sequence[Device],
+    regression: Regression, works: Sequence[Work], calls: Calls, devices: Sequence[Device]
 ) -> Vector:
     log_ratio = calls.properties() @ regression.slopes
     log_ratio += np.array([regression.names.get(work.name, 0.0) for work in works])

@@ -18,14 +18,7 @@ from models.gpu_step.gpu_time import Timing, roofline_us
 from models.gpu_step.measurements import MeasuredStep, Speedup
 from models.gpu_step.operator_kinds import common_name
 from models.gpu_step.operators import Work
-from models.gpu_step.public_rows import (
-    STEP_KEY,
-    Fields,
-    RowsBySet,
-    Shape,
-    by_subject,
-    traces_of,
-)
+from models.gpu_step.public_rows import STEP_KEY, Fields, RowsBySet, Shape, by_subject, traces_of
 from models.gpu_step.step import StepWork, step_work
 from networks.gpu_steps import GpuStep, Operator, Tensor
 from warehouse.records import Precision
@@ -37,9 +30,7 @@ _FILLING = ("nll_loss_backward", "embedding_dense_backward")
 """Operators that fill their result with zeros first, which is a row of its own of the profiler."""
 
 
-def profiled_steps(
-    rows: RowsBySet,
-) -> tuple[tuple[MeasuredStep, ...], list[Timing]]:
+def profiled_steps(rows: RowsBySet) -> tuple[tuple[MeasuredStep, ...], list[Timing]]:
     traces = traces_of(rows["gpu_h100", "traces"])
     profiled: dict[tuple[Any, ...], list[Fields]] = defaultdict(list)
     for row in rows["gpu_h100", "operations"]:

@@ -13,13 +13,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from models.gpu_step.collectives import Collectives, Topology
-from models.gpu_step.data_parallel import (
-    Exchange,
-    Interference,
-    Passes,
-    distributed_s,
-    sharded_s,
-)
+from models.gpu_step.data_parallel import Exchange, Interference, Passes, distributed_s, sharded_s
 from models.gpu_step.public_rows import Fields, RowsBySet
 from models.gpu_step.timed_collectives import connections_bps
 

@@ -67,11 +67,7 @@ class StepForecaster:
     """Steps of scenarios as fits tell them; works of the latest are kept, timed on all boards."""
 
     def __init__(
-        self,
-        times: OwnTimes,
-        hosts: HostClasses,
-        timed: TimedKinds,
-        parallel: Parallel,
+        self, times: OwnTimes, hosts: HostClasses, timed: TimedKinds, parallel: Parallel
     ) -> None:
         """Take what was fitted, as `models.gpu_step.system.GpuStepModel` does."""
         self._times, self._hosts, self._timed, self._parallel = times, hosts, timed, parallel

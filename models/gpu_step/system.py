@@ -45,19 +45,8 @@ from models.gpu_step.own_times import OwnTimes
 from models.gpu_step.own_traces import OwnTrace
 from models.gpu_step.parallel_steps import Parallel
 from models.gpu_step.public_measurements import read_measurements
-from models.gpu_step.requirements import (
-    gpu_of,
-    node_type_of,
-    ranks_of,
-    reach_of,
-    requirements,
-)
-from models.gpu_step.scenario_steps import (
-    StepForecaster,
-    memory_of,
-    prepare,
-    trace_of,
-)
+from models.gpu_step.requirements import gpu_of, node_type_of, ranks_of, reach_of, requirements
+from models.gpu_step.scenario_steps import StepForecaster, memory_of, prepare, trace_of
 from models.gpu_step.timed_collectives import OwnClusters
 from models.gpu_step.timed_kinds import TimedKinds, kind_of, timed_kinds, timed_shares
 from models.system import System

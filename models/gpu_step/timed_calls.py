@@ -94,9 +94,7 @@ def _convolved(row: Fields) -> Operator:
     return call("convolution", [given, weight], [written])
 
 
-def transformer_operators(
-    rows: RowsBySet,
-) -> Iterator[Timing]:
+def transformer_operators(rows: RowsBySet) -> Iterator[Timing]:
     for (name, mapping), mapping_rows in sorted(rows.items()):
         if name != "transformers" or not mapping.startswith("operator_"):
             continue

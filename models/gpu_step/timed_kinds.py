@@ -64,6 +64,5 @@ def timed_shares(
         if us > 0
     ]
     return sorted(
-        shares,
-        key=lambda each: (each["device"] != device, each["device"] is None, -each["share"]),
+        shares, key=lambda each: (each["device"] != device, each["device"] is None, -each["share"])
     )

@@ -34,9 +34,7 @@ _SLOWED = ("NVIDIA_A100-PCIE-40GB", ("bert_large", "gpt2_large"))
 """A device of neusight, and models whose inference ran there at lower clocks: no fits."""
 
 
-def neusight_passes(
-    rows: RowsBySet,
-) -> tuple[tuple[MeasuredStep, ...], list[Timing]]:
+def neusight_passes(rows: RowsBySet) -> tuple[tuple[MeasuredStep, ...], list[Timing]]:
     keys = ("device", "model", "mode", "sequence_length", "batch")
     operations: dict[tuple[Any, ...], list[Fields]] = defaultdict(list)
     for row in rows["neusight", "operations"]:

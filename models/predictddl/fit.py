@@ -222,9 +222,7 @@ class PredictDDL:
         return self.known.nearest(key_of(scenario))
 
     def with_graphs(
-        self,
-        graphs: Mapping[Key, PrimitiveGraph],
-        measured: Mapping[str, Mapping[str, float]],
+        self, graphs: Mapping[Key, PrimitiveGraph], measured: Mapping[str, Mapping[str, float]]
     ) -> Self:
         """Return this, fitted as it is, with graphs that have no name and more node types."""
         known = self.known.with_graphs(graphs, measured)

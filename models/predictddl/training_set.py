@@ -194,9 +194,7 @@ def terms_of(
 
 
 def rows_of(
-    scenarios: Sequence[Scenario],
-    known: TrainingSet,
-    graphs: Mapping[Key, PrimitiveGraph],
+    scenarios: Sequence[Scenario], known: TrainingSet, graphs: Mapping[Key, PrimitiveGraph]
 ) -> RunFeatures:
     """Return what regressors take: kinds of networks, and how and where they train."""
     keys = [key_of(scenario) for scenario in scenarios]

@@ -29,12 +29,7 @@ from models.srift.search import (
     StepLimits,
     divide_amount,
 )
-from models.srift.space import (
-    OfferOptions,
-    count_splits,
-    exhaustible,
-    list_offer_options,
-)
+from models.srift.space import OfferOptions, count_splits, exhaustible, list_offer_options
 from warehouse.records import Record
 
 # What a configuration is expected to take and cost for a job (section 4.4).

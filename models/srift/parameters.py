@@ -84,9 +84,7 @@ class Parameters(Record):
 
 
 def mean_error(
-    bandwidth: LearnedBandwidth | AlphaBeta,
-    allreduce: pl.DataFrame,
-    clusters: pl.DataFrame,
+    bandwidth: LearnedBandwidth | AlphaBeta, allreduce: pl.DataFrame, clusters: pl.DataFrame
 ) -> float:
     """Return by which part of the time a model errs on what it was fitted to, above the MTU.
 

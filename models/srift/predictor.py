@@ -21,19 +21,8 @@ from models.srift.iteration import (
     Performance,
     step_time_s,
 )
-from models.srift.parameters import (
-    STREAMS,
-    Parameters,
-    ProfiledNetwork,
-    Settings,
-    mean_error,
-)
-from models.srift.profiles import (
-    NetworkKey,
-    ProfileTables,
-    allreduces_by_place,
-    profile,
-)
+from models.srift.parameters import STREAMS, Parameters, ProfiledNetwork, Settings, mean_error
+from models.srift.profiles import NetworkKey, ProfileTables, allreduces_by_place, profile
 from models.system import Tables
 from warehouse.records import BadInput, Scenario
 

@@ -15,15 +15,13 @@ if TYPE_CHECKING:
 
 def bench(
     name: Annotated[
-        str | None,
-        typer.Argument(help="gpu, history or simulator; else all are told."),
+        str | None, typer.Argument(help="gpu, history or simulator; else all are told.")
     ] = None,
     sizes: Annotated[
         list[str] | None, typer.Option("--set", help="SIZE=NUMBER; may be given again.")
     ] = None,
     page: Annotated[
-        Path | None,
-        typer.Option(help="A page of error figures that gets the table of `gpu`, too."),
+        Path | None, typer.Option(help="A page of error figures that gets the table of `gpu`, too.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One object of figures.")] = False,
 ) -> None:

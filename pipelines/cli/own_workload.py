@@ -26,10 +26,7 @@ INVENTORY = (
     "An inventory of these nodes takes a minute each: list them in a copy of "
     "studies/inventory.yaml, or with six runs of studies/few.yaml, and `stepcast run` it there."
 )
-_NOT_ASKED = {
-    "dnn": "the model is the network",
-    "image_size": "the example batch has the images",
-}
+_NOT_ASKED = {"dnn": "the model is the network", "image_size": "the example batch has the images"}
 _MUCH_BYTES = 2**30
 _OPTIONS = {"checkpointed": "checkpoint_activations", "weights": "precision"}
 """Of fields of a target that have other names."""

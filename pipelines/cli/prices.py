@@ -52,13 +52,7 @@ def collect(
     """
     from studies.price_collection import collect as collected
 
-    received = collected(
-        Warehouse(home()),
-        region or (),
-        node_type or (),
-        days,
-        say=tell,
-    )
+    received = collected(Warehouse(home()), region or (), node_type or (), days, say=tell)
     for place, imported in received.seen.items():
         print_text(
             f"{place}: {count(imported.types, 'instance type')}; "

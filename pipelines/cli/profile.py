@@ -42,8 +42,7 @@ _LINK_MBPS = 1000
 def profile(
     asked: ProfileOptions,
     target: Annotated[
-        str,
-        typer.Argument(help="What builds your model: package.module:function, or hf:CONFIG."),
+        str, typer.Argument(help="What builds your model: package.module:function, or hf:CONFIG.")
     ],
     backend: Annotated[
         BackendChoice,

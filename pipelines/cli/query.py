@@ -13,11 +13,7 @@ from polars import selectors
 
 from pipelines.cli.tables import Format, print_frame, print_frames, print_table, tell
 from warehouse import limits
-from warehouse.history import (
-    PublishedHistory,
-    describe_condition,
-    explain_unwritable,
-)
+from warehouse.history import PublishedHistory, describe_condition, explain_unwritable
 from warehouse.home import MAIN, home
 from warehouse.records import BadInput
 from warehouse.sql import stream

@@ -12,8 +12,7 @@ from warehouse.home import CHECKOUT
 
 StudyFile = Annotated[Path, typer.Argument(help="A study file.")]
 _Backend = Annotated[
-    BackendChoice | None,
-    typer.Option(help="Where its nodes are; overrules what the study says."),
+    BackendChoice | None, typer.Option(help="Where its nodes are; overrules what the study says.")
 ]
 _Until = Annotated[
     Literal["forecast"] | None,

@@ -39,12 +39,10 @@ def serve(
         Path | None, typer.Option(help="Folder with TYPE.npz of each type of dataset.")
     ] = None,
     allow_sql: Annotated[
-        bool,
-        typer.Option("--allow-sql", help="Answer SELECT of one's own too, as `stepcast sql`."),
+        bool, typer.Option("--allow-sql", help="Answer SELECT of one's own too, as `stepcast sql`.")
     ] = False,
     join: Annotated[
-        str | None,
-        typer.Option(help="Serve nothing; be a node of the service at this address."),
+        str | None, typer.Option(help="Serve nothing; be a node of the service at this address.")
     ] = None,
     node_type: Annotated[
         str | None, typer.Option("--type", help="With --join: what this machine is called.")

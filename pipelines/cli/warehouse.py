@@ -182,11 +182,7 @@ def check_all_loaded(report: LoadReport, refused: Sequence[str] = ()) -> None:
 
 def import_(
     format_name: Annotated[
-        str,
-        typer.Argument(
-            metavar="FORMAT",
-            help="nccl-tests, iperf3, pcap, kineto, csv.",
-        ),
+        str, typer.Argument(metavar="FORMAT", help="nccl-tests, iperf3, pcap, kineto, csv.")
     ],
     paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Files, gzipped or not.")],
     source: Annotated[str | None, typer.Option(help="Who measured it; a mapping may say.")] = None,

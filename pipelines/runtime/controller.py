@@ -7,13 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pipelines.runtime import messages
-from pipelines.runtime.plan import (
-    Infeasible,
-    LimitRelaxation,
-    MarketNodeType,
-    Plan,
-    Planner,
-)
+from pipelines.runtime.plan import Infeasible, LimitRelaxation, MarketNodeType, Plan, Planner
 from pipelines.runtime.state import JobState, Phase, RentedNode
 
 Outcome = tuple[JobState, tuple[messages.Decision, ...]]

@@ -9,12 +9,7 @@ from pydantic import ValidationError
 
 import networks
 from forecasting import embedders
-from forecasting.forecast import (
-    ForecastAnswer,
-    ScenarioForecast,
-    forecast_nameless,
-    predict_curves,
-)
+from forecasting.forecast import ForecastAnswer, ScenarioForecast, forecast_nameless, predict_curves
 from forecasting.history_scope import RunIndex, VisibleRun, select_host_of_types
 from forecasting.inputs import systems_named
 from forecasting.scope import ForecastRefusal, HistoryScope

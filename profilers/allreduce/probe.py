@@ -104,10 +104,7 @@ def _run(session: Session, needs: Sequence[PlannedRun]) -> Iterator[Measured]:
                 reduce = partial(_reduce, ranks, names, size, count, settings.trials)
                 rows.append(patience.measure_undisturbed(reduce).value)
             yield Measured(
-                {
-                    "allreduce": pl.concat(rows),
-                    "cluster_node": cluster_nodes(ranks.members(names)),
-                },
+                {"allreduce": pl.concat(rows), "cluster_node": cluster_nodes(ranks.members(names))},
                 {
                     "world_size": world_size,
                     "library": ranks.library,

@@ -25,14 +25,7 @@ from profilers.captures import EVERYTHING, HEADER_BYTES, capture, check_tcpdump
 from profilers.clusters import Cluster
 from profilers.links.probe import check_flows, link_in_words
 from profilers.nodes.tf_jobs import AsyncJob, StepTime
-from profilers.probe import (
-    Measured,
-    PlannedRun,
-    Probe,
-    RequestedScenarios,
-    Session,
-    one_by_one,
-)
+from profilers.probe import Measured, PlannedRun, Probe, RequestedScenarios, Session, one_by_one
 from profilers.readers.tcp import packets
 from profilers.scenarios import is_async, largest, take_turns
 from profilers.steady.host import Patience

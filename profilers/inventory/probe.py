@@ -14,14 +14,7 @@ from functools import partial
 from typing import Any
 
 from profilers.nodes.programs import Message, NodeProgram
-from profilers.probe import (
-    Measured,
-    PlannedRun,
-    Probe,
-    RequestedScenarios,
-    Session,
-    one_by_one,
-)
+from profilers.probe import Measured, PlannedRun, Probe, RequestedScenarios, Session, one_by_one
 from profilers.steady.host import Patience
 from profilers.tables import SampleRow, issue_rows, sample_table
 from warehouse.fields import Repeats, Seconds

@@ -44,11 +44,7 @@ _NO_CREDENTIALS = (
     exceptions.PartialCredentialsError,
     exceptions.ProfileNotFound,
 )
-_RENEW = (
-    exceptions.LoginRefreshRequired,
-    exceptions.SSOError,
-    exceptions.TokenRetrievalError,
-)
+_RENEW = (exceptions.LoginRefreshRequired, exceptions.SSOError, exceptions.TokenRetrievalError)
 _NOT_UNDERSTOOD = (
     exceptions.BotoCoreError,
     ResponseParserError,

@@ -189,11 +189,7 @@ def _usd_per_hour(entry: PriceListEntry, name: str) -> Iterator[float]:
 
 def _spot(ec2: Any, region: str, names: Sequence[str], since: datetime) -> Iterator[_Row]:
     """Yield the spot prices of the types in each zone, and the ones that held when it began."""
-    request = {
-        "InstanceTypes": list(names),
-        "ProductDescriptions": [_LINUX],
-        "StartTime": since,
-    }
+    request = {"InstanceTypes": list(names), "ProductDescriptions": [_LINUX], "StartTime": since}
     operation = "describe_spot_price_history"
     for record in records(
         SpotPrice, list_pages(ec2, operation, "SpotPriceHistory", request), operation

@@ -21,13 +21,7 @@ from typing import Annotated, Any
 import msgspec
 import polars as pl
 
-from profilers.readers.contract import (
-    MOST_US,
-    ImportedRun,
-    ReaderOptions,
-    WholeNumber,
-    clean,
-)
+from profilers.readers.contract import MOST_US, ImportedRun, ReaderOptions, WholeNumber, clean
 from profilers.readers.json_stream import Members, convert_value
 from profilers.readers.kineto_events import Events
 from profilers.tables import issue_rows, operation_time, sample_table, step_table

@@ -198,11 +198,7 @@ def _tensor_bytes(description: Any) -> int:
 
 
 def _timing(
-    metadata: Any,
-    step: int,
-    start_us: int,
-    index: Mapping[str, int],
-    transfers: Mapping[str, int],
+    metadata: Any, step: int, start_us: int, index: Mapping[str, int], transfers: Mapping[str, int]
 ) -> pl.DataFrame:
     # Arrays, not lists of objects: what the garbage collector need not walk is twice as fast.
     operations, starts_us, durations_us = array("q"), array("q"), array("q")

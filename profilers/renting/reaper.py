@@ -7,11 +7,7 @@ from typing import Protocol
 
 from profilers.clusters import owner
 from profilers.renting.access import AccessProvider, close_accesses
-from profilers.renting.book import (
-    FOLDER,
-    Book,
-    LaunchIntent,
-)
+from profilers.renting.book import FOLDER, Book, LaunchIntent
 from profilers.renting.renter import END_S, Provider, Renter
 from warehouse.records import ProbeFailed
 

@@ -13,20 +13,8 @@ import polars as pl
 from pydantic import Field
 
 from profilers.nodes.tf_jobs import StepTime, SyncJob, mean_s
-from profilers.operation_profile import (
-    WARM_UP_STEPS,
-    operation_runs,
-    operation_tables,
-    time_steps,
-)
-from profilers.probe import (
-    STEP_S,
-    Measured,
-    PlannedRun,
-    Probe,
-    Session,
-    one_by_one,
-)
+from profilers.operation_profile import WARM_UP_STEPS, operation_runs, operation_tables, time_steps
+from profilers.probe import STEP_S, Measured, PlannedRun, Probe, Session, one_by_one
 from profilers.scenarios import is_all_reduce
 from profilers.tables import traced_step_table
 from warehouse import limits

@@ -11,14 +11,7 @@ from profilers.clusters import Node
 from profilers.clusters.node_types import node_group
 from profilers.cross_traffic import cross_traffic, received_bytes
 from profilers.nodes.tf_jobs import AsyncJob, StepTime
-from profilers.probe import (
-    THROUGHPUT,
-    Measured,
-    PlannedRun,
-    Probe,
-    Session,
-    scenario_runs,
-)
+from profilers.probe import THROUGHPUT, Measured, PlannedRun, Probe, Session, scenario_runs
 from profilers.scenarios import is_async, largest, same_start
 from profilers.steady.host import MOST_STOLEN, CpuTimes, MeasuredValue
 from profilers.tables import SampleRow, sample_table, step_table, window_rows

@@ -17,19 +17,8 @@ from pydantic import Field
 from networks.figures import figures
 from profilers.nodes.programs import STEP_TIMEOUT_S, Message, NodeProgram, cluster_nodes
 from profilers.nodes.torch_network import TrainedNetwork
-from profilers.operation_profile import (
-    WARM_UP_STEPS,
-    operation_runs,
-    operation_tables,
-    time_steps,
-)
-from profilers.probe import (
-    Measured,
-    PlannedRun,
-    Probe,
-    Session,
-    one_by_one,
-)
+from profilers.operation_profile import WARM_UP_STEPS, operation_runs, operation_tables, time_steps
+from profilers.probe import Measured, PlannedRun, Probe, Session, one_by_one
 from profilers.scenarios import step_or_guess_s, trains_pytorch
 from warehouse import limits
 from warehouse.records import ProbeFailed, Record, Scenario

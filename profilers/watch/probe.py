@@ -17,14 +17,7 @@ from profilers.clusters import Cluster, Node
 from profilers.links.probe import link_in_words, received_goodput, simultaneous
 from profilers.nodes.programs import Message, NodeProgram
 from profilers.nodes.torch_network import TrainedNetwork
-from profilers.probe import (
-    Measured,
-    PlannedRun,
-    Probe,
-    RequestedScenarios,
-    Session,
-    one_by_one,
-)
+from profilers.probe import Measured, PlannedRun, Probe, RequestedScenarios, Session, one_by_one
 from profilers.steady.gauges import GAUGE, MemoryGauge
 from profilers.steady.host import Patience
 from profilers.tables import sample_table

@@ -9,12 +9,7 @@ from assets.definitions import definitions_of
 from assets.resources import RoundsResource, WarehouseResource
 from assets.study_lineage import read_lineage
 from studies.messages import Progress
-from tests.synthetic import (
-    CAPTURING,
-    ONLY_PROFILES,
-    PYTORCH,
-    write_study,
-)
+from tests.synthetic import CAPTURING, ONLY_PROFILES, PYTORCH, write_study
 from warehouse.sql import read_only
 
 

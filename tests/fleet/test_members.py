@@ -6,13 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from fleet.members import (
-    add,
-    change,
-    read_members,
-    remove_member,
-    write_members,
-)
+from fleet.members import add, change, read_members, remove_member, write_members
 from tests.fleet.made import member
 from warehouse.home import FLEET_MEMBERS
 from warehouse.records import BadInput

@@ -144,9 +144,7 @@ def test_slow_twice_is_confirmed_and_marks_the_type(
     others = {row["metric"]: row["outcome"] for row in rows if row["metric"] not in STEPS}
     assert others == dict.fromkeys(METRICS.keys() - set(STEPS), "same")
     *_, first, second = landed(warehouse)
-    assert drifted_at(warehouse.home) == {
-        watches(OF, []).whose: first.started_at,
-    }
+    assert drifted_at(warehouse.home) == {watches(OF, []).whose: first.started_at}
     assert (len(progress.warnings), "its profiles are stale" in progress.warnings[1]) == (2, True)
     assert change_of(warehouse, first)["metrics"] == sorted(STEPS)
     assert judged_probes(warehouse.home) >= {first.run_id, second.run_id}

@@ -55,8 +55,7 @@ def test_types_of_several_hosts_are_told() -> None:
 
 def test_this_host_answers_of_nodes_that_it_has() -> None:
     history = runs(
-        ("emulated", "a", "emu.avx2.s15", 500.0),
-        ("loopback", host_id(), "emu.avx512.s15", None),
+        ("emulated", "a", "emu.avx2.s15", 500.0), ("loopback", host_id(), "emu.avx512.s15", None)
     )
     assert select_host(history, [ddp_curve("emu.avx2.s15")], None).host_id == "a"
     assert select_host(history, [ddp_curve("emu.avx512.s15")], None).is_here

@@ -20,11 +20,7 @@ from warehouse.records import Scenario
 
 
 def scenario(
-    workers: int = 2,
-    *,
-    worker: str = "emu.avx2.s15",
-    link_mbps: float | None = 500,
-    **load: object,
+    workers: int = 2, *, worker: str = "emu.avx2.s15", link_mbps: float | None = 500, **load: object
 ) -> Scenario:
     """Return an all-reduce of PyTorch."""
     nodes = worker_nodes(worker, workers)

@@ -27,8 +27,7 @@ def ran(temporary: Path, *words: str) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.parametrize(
-    "name",
-    [*EVERY_PUSH, *exhaustive(*(name for name in TARGETS if name not in EVERY_PUSH))],
+    "name", [*EVERY_PUSH, *exhaustive(*(name for name in TARGETS if name not in EVERY_PUSH))]
 )
 def test_mutated_files_are_read_or_refused(name: str, tmp_path: Path) -> None:
     quick = TARGETS[name].quick

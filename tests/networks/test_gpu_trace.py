@@ -284,7 +284,7 @@ def test_a_users_model_has_the_steps_that_were_traced() -> None:
         "activation_bytes": 512,
         "units": [3],
     }
-    steps = {"2 float32": GpuStep.of(step), "4 float32": "no memory"}
+    steps: dict[str, GpuStep | str] = {"2 float32": GpuStep.of(step), "4 float32": "no memory"}
     register_own_model(OwnModel("own-gpu1", "pytorch", 0, 0, None, {}, gpu_steps=steps))
     key = StepKey("own-gpu1", 2, 0, "float32")
     assert gpu_steps([key])[key].operators[0].inputs[0].bytes == 8

@@ -110,9 +110,7 @@ def test_the_function_of_recurrent_layers_is_as_before_once_it_is_traced() -> No
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
-def test_a_training_step_of_recurrent_layers_has_three_times_their_products(
-    kind: Any,
-) -> None:
+def test_a_training_step_of_recurrent_layers_has_three_times_their_products(kind: Any) -> None:
     reads = OfParts(
         lambda own, given: own.cells(own.into(given))[0][:, -1],
         into=nn.Linear(8, 8, bias=False),

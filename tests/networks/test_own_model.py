@@ -22,12 +22,7 @@ from networks import catalogue, extraction
 from networks.operation_graph import OperationGraph
 from networks.own_function import UserFunction
 from networks.own_model import MOST_UNKNOWN, NoGraph, OwnModel, own_model, tracing
-from networks.own_torch import (
-    ModuleAndBatch,
-    NothingTrained,
-    OwnNetwork,
-    split_module_and_batch,
-)
+from networks.own_torch import ModuleAndBatch, NothingTrained, OwnNetwork, split_module_and_batch
 from networks.own_training import own_network
 from tests.networks.test_own_identity import traced
 from tests.networks.test_primitive_graph import Forward

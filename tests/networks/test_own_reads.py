@@ -64,11 +64,7 @@ def _have(name: str) -> Callable[[Path], object]:
         ("import sizes as compiled_anew", lambda home: None, True),
         ("import os; os.listdir()", lambda home: (home / "more").touch(), False),
         ("import os; os.listdir()", lambda home: (home / "__pycache__").mkdir(), True),
-        (
-            "try: open('more')\nexcept OSError: pass",
-            lambda home: (home / "more").touch(),
-            False,
-        ),
+        ("try: open('more')\nexcept OSError: pass", lambda home: (home / "more").touch(), False),
         ("import os; os.environ.get('LAYERS')", _have("LAYERS"), False),
         ("import os; 'LAYERS' in os.environ", _have("LAYERS"), False),
         ("import os; os.environ['LAYERS'] = '7'; os.getenv('LAYERS')", _have("HEADS"), True),

@@ -45,11 +45,7 @@ def test_the_papers_partition_of_vgg_11() -> None:
     ]
 
 
-@given(
-    st.lists(st.integers(0, 100)),
-    st.integers(1, 5),
-    st.sampled_from(["round_robin", "greedy"]),
-)
+@given(st.lists(st.integers(0, 100)), st.integers(1, 5), st.sampled_from(["round_robin", "greedy"]))
 def test_every_variable_has_a_server_and_none_is_much_fuller(
     sizes_bytes: list[int], servers: int, placement: Placement
 ) -> None:

@@ -23,9 +23,7 @@ ALIKE = itertools.repeat(STEP_US)
 
 
 def recorded(
-    stolen: Sequence[float],
-    asked_for: Windows = TWO,
-    lengths_us: Iterable[int] = ALIKE,
+    stolen: Sequence[float], asked_for: Windows = TWO, lengths_us: Iterable[int] = ALIKE
 ) -> Recorder:
     """Feed steps of one worker until the recorder has enough; `stolen` is of each window."""
     shares = itertools.chain([0.0], stolen)

@@ -52,10 +52,7 @@ def now(study_file: Path, landing: Path) -> Round:
         (partial(profile, probe="contention"), ["probe contention, unshaped, emu.native.c25"]),
         (
             partial(profile, probe="tf_trace"),
-            [
-                "profile small_cnn 16px b4, unshaped, W=1",
-                "profile alexnet 64px b4, unshaped, W=1",
-            ],
+            ["profile small_cnn 16px b4, unshaped, W=1", "profile alexnet 64px b4, unshaped, W=1"],
         ),
         (measure, MEASURED),
     ],

@@ -9,14 +9,7 @@ import pytest
 
 from forecasting.inputs import inputs_of_study, profiled_curves, systems_of
 from profilers.probe import PlannedRun
-from studies.rounds import (
-    Round,
-    latest_round,
-    open_round,
-    refresh_round,
-    shown_host,
-    whole_round,
-)
+from studies.rounds import Round, latest_round, open_round, refresh_round, shown_host, whole_round
 from studies.run_settings import with_settings
 from studies.study import Study, read_study
 from tests.synthetic import HOST, PYTORCH, STUDY, landed, needs, seen_of, write_study

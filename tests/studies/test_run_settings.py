@@ -53,11 +53,7 @@ def asked(text: str, probe: str, folder: Path) -> list[PlannedRun]:
             "tf_throughput",
             {"windows": 2, "window_s": 1, "interval": None, "most_windows": None},
         ),
-        (
-            PASSES,
-            "allreduce",
-            {"sizes_bytes": (4, 1048576), "concurrent": (1,), "trials": 3},
-        ),
+        (PASSES, "allreduce", {"sizes_bytes": (4, 1048576), "concurrent": (1,), "trials": 3}),
         (PASSES, "slowdown", {"trials": 6}),
         (SYNCHRONOUS, "tf_operations", {"traced_steps": 4, "untraced_steps": 4}),
     ],

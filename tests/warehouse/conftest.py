@@ -21,13 +21,7 @@ from warehouse.check import check
 from warehouse.landing import land
 from warehouse.ledger import FitRecord
 from warehouse.publication import ensure_warehouse
-from warehouse.records import (
-    Prediction,
-    Purpose,
-    Recommendation,
-    Run,
-    Scenario,
-)
+from warehouse.records import Prediction, Purpose, Recommendation, Run, Scenario
 from warehouse.sql import read_only
 from warehouse.tables import SCHEMAS
 from warehouse.warehouse import Warehouse

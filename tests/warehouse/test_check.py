@@ -123,10 +123,7 @@ def test_a_run_that_changed_is_pinned_anew(filled: Maker) -> None:
     assert any("was removed" in text for text in filled.broken())
 
 
-def test_what_was_loaded_before_the_chain_held_files_is_pinned(
-    make: Maker,
-    tmp_path: Path,
-) -> None:
+def test_what_was_loaded_before_the_chain_held_files_is_pinned(make: Maker, tmp_path: Path) -> None:
     older = tmp_path / "schema"
     shutil.copytree(SCHEMA, older, ignore=shutil.ignore_patterns("0019_*"))
     main = make.home / "warehouse.duckdb"

@@ -155,18 +155,7 @@ def test_names(name: str) -> None:
     assert checked_name(name, "study") == TypeAdapter(Name).validate_python(name) == name
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "",
-        "..",
-        "a/b",
-        "-rf",
-        ".a",
-        "a\n",
-        "x" * 101,
-    ],
-)
+@pytest.mark.parametrize("name", ["", "..", "a/b", "-rf", ".a", "a\n", "x" * 101])
 def test_what_would_be_another_path(name: str) -> None:
     with pytest.raises(BadInput, match=r"^study .* cannot be part of a path; use up to"):
         checked_name(name, "study")

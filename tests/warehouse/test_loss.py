@@ -164,10 +164,7 @@ def test_a_full_disk(make: Maker, beyond_bytes: int) -> None:
         tables = {"timing": timing.with_columns(duration_us=pl.col("step"))}
         make.land(make.run(f"r{number}", None, "profile"), None, tables)
     limit = (make.home / "warehouse.duckdb").stat().st_size + beyond_bytes
-    with (
-        limited(limit),
-        pytest.raises(StepcastError, match=r"free disk|not publ") as caught,
-    ):
+    with limited(limit), pytest.raises(StepcastError, match=r"free disk|not publ") as caught:
         make.warehouse.load()
     assert "\n" not in str(caught.value)
     assert read_only(make.home, "FROM raw.run").height == 1
@@ -188,10 +185,7 @@ def test_a_full_disk_is_no_fault_of_a_run(make: Maker) -> None:
         values = [chance.randrange(1 << 30) for _ in range(20_000)]
         edge = pl.DataFrame({"source": values, "target": values[::-1]})
         make.land(make.run(f"r{number:02}", None, "profile"), None, {"edge": edge})
-    with (
-        limited(3_000_000),
-        pytest.raises(StepcastError, match=r"commit.*free disk") as caught,
-    ):
+    with limited(3_000_000), pytest.raises(StepcastError, match=r"commit.*free disk") as caught:
         make.warehouse.load()
     code, line = explain(caught.value)
     assert code == 1
@@ -214,10 +208,7 @@ def test_a_reason_is_written_over_a_link_and_not_through_it(make: Maker, tmp_pat
 
 
 def test_a_landing_that_does_not_fit_leaves_nothing(make: Maker) -> None:
-    with (
-        limited(200),
-        pytest.raises(StepcastError, match=r"r1 did not land in .*File too large"),
-    ):
+    with limited(200), pytest.raises(StepcastError, match=r"r1 did not land in .*File too large"):
         make.profile("r1", make.scenario())
     assert list((make.home / "landing").iterdir()) == []
     make.profile("r1", make.scenario())

@@ -99,16 +99,11 @@ def test_a_scenario_in_columns_says_what_the_record_says(
     kind=st.sampled_from(["single", "all_reduce"]),
 )
 def test_how_a_network_is_trained_is_in_columns(
-    fresh: Maker,
-    connection: duckdb.DuckDBPyConnection,
-    kind: StrategyKind,
-    **recipe: Any,
+    fresh: Maker, connection: duckdb.DuckDBPyConnection, kind: StrategyKind, **recipe: Any
 ) -> None:
     load = TrainingWorkload(dnn="bert", framework="pytorch", image_size=0, batch_size=8, **recipe)
     scenario = Scenario(
-        workload=load,
-        strategy=Strategy(kind=kind, workers=1),
-        nodes=fresh.scenario(1).nodes[:1],
+        workload=load, strategy=Strategy(kind=kind, workers=1), nodes=fresh.scenario(1).nodes[:1]
     )
     columns = columns_of(connection, scenario)
     told = {**recipe, "compiled": recipe["compiled"] or None}

@@ -139,10 +139,7 @@ def with_columns(**columns: object) -> Callable[[pl.DataFrame], pl.DataFrame]:
         (long_words, r"texts of more than 256 MiB in 122,880 rows"),
         (with_columns(run_ids=pl.lit(["p1"] * 6_000)), r"lists of more than 10,000 values in a r"),
         (lambda rows: pl.concat([rows[:1]] * 10_001), r"10,001 rows, more than 10,000"),
-        (
-            with_columns(value=pl.lit(float("nan"))),
-            r"row 1 \(.*\): value is nan, expected a fi",
-        ),
+        (with_columns(value=pl.lit(float("nan"))), r"row 1 \(.*\): value is nan, expected a fi"),
         (with_columns(low=pl.Series([1.0, -float("inf")])), r"row 2 \(.*\): low is -inf, expected"),
         (with_columns(value=pl.lit(None, pl.Float64)), r"row 1 .* a value, or both ends of an int"),
         (with_columns(scenario_id=pl.lit("0" * 16)), r"row 1 .* expected the hash of canonical"),

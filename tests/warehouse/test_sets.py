@@ -21,15 +21,7 @@ from warehouse import sets as run_sets
 from warehouse.landed_files import SUMS, seal
 from warehouse.landing import land, landed_runs, read_tables
 from warehouse.records import BadInput, StepcastError
-from warehouse.sets import (
-    REPLACED,
-    Sets,
-    copy_kept_runs,
-    is_sets,
-    kept_runs,
-    kept_tables,
-    pack,
-)
+from warehouse.sets import REPLACED, Sets, copy_kept_runs, is_sets, kept_runs, kept_tables, pack
 from warehouse.tables import CHUNK_ROWS, stream
 
 DAYS = ["2030-01-01", "2030-01-02"]

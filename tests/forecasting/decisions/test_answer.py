@@ -70,9 +70,7 @@ def test_workers_and_servers_of_asynchronous_training(found: DecisionAnswer) -> 
         assert candidate.train_s == pytest.approx(1_000_000 / speed)
 
 
-def test_what_is_farther_out_than_any_judged_forecast_is_no_candidate(
-    warehouse: Warehouse,
-) -> None:
+def test_what_is_farther_out_than_any_judged_forecast_is_no_candidate(warehouse: Warehouse) -> None:
     """Four workers were judged at most, and eight are one doubling further."""
     linear, many = systems_named(["linear"]), {"emu.native.s25": 64}
     decided = answer(warehouse, QUESTION, many, "on_demand", linear, as_of=WHEN)

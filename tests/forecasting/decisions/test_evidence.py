@@ -20,10 +20,7 @@ def rows(
 ) -> pl.DataFrame:
     """Return rows as query time_ratios has them."""
     return pl.DataFrame({"ratio": ratios}).with_columns(
-        system=pl.lit(system),
-        metric=pl.lit(metric),
-        split=pl.lit(split),
-        hours_apart=pl.lit(hours),
+        system=pl.lit(system), metric=pl.lit(metric), split=pl.lit(split), hours_apart=pl.lit(hours)
     )
 
 

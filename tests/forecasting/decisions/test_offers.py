@@ -6,11 +6,7 @@ from shutil import copytree
 
 import pytest
 
-from forecasting.decisions.offers import (
-    RegionOffers,
-    known_prices,
-    region_offers,
-)
+from forecasting.decisions.offers import RegionOffers, known_prices, region_offers
 from forecasting.decisions.question import JobQuestion
 from models.choice.overheads import PREEMPTIONS_PER_NODE_HOUR, expected_duration, young_s
 from studies.curve import Curve

@@ -10,12 +10,7 @@ import pytest
 from forecasting.evaluation import SCHEMA
 from forecasting.findings import predictddl
 from forecasting.findings.figure import MeasuredRound
-from forecasting.findings.predictddl import (
-    ROWS,
-    SEEN,
-    errors_by_servers,
-    score_forecasts,
-)
+from forecasting.findings.predictddl import ROWS, SEEN, errors_by_servers, score_forecasts
 from networks import extraction
 from studies.rounds import Round
 from tests.forecasting.findings.made_up_round import RUN_S, graphs, judged, landed

@@ -73,8 +73,4 @@ def sharings(draw: st.DrawFn, chosen: SimulationOptions, servers: int) -> Simula
     )
 
 
-MEASURED = MeasuredSharing(
-    flows=(1, 2, 4),
-    efficiency=(1.0, 0.9, 0.8),
-    opposed=(1.0, 0.9, 0.6),
-)
+MEASURED = MeasuredSharing(flows=(1, 2, 4), efficiency=(1.0, 0.9, 0.8), opposed=(1.0, 0.9, 0.6))

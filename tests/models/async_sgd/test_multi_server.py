@@ -6,21 +6,9 @@ import polars as pl
 import pytest
 
 from models.async_sgd.graph import Resource
-from models.async_sgd.profiles import (
-    place_on_servers,
-    tracer_excess_s,
-    untraced_s,
-    without_tracer,
-)
+from models.async_sgd.profiles import place_on_servers, tracer_excess_s, untraced_s, without_tracer
 from models.async_sgd.trace import Profile
-from tests.models.async_sgd.frames import (
-    CHAIN_STEP,
-    COMPUTE,
-    Tables,
-    chain,
-    profile,
-    tables,
-)
+from tests.models.async_sgd.frames import CHAIN_STEP, COMPUTE, Tables, chain, profile, tables
 from warehouse.records import Placement
 
 OPERATIONS: list[tuple[str, int | None]] = [

@@ -14,14 +14,7 @@ from models.async_sgd.predictor import AsyncSGD, Settings, fit
 from models.async_sgd.synthetic_trace import steps_per_s
 from models.async_sgd.systems import OneServer
 from tests.made_run import raw_table
-from tests.models.async_sgd.frames import (
-    CHAIN_STEP,
-    COMPUTE,
-    UPLOAD,
-    Tables,
-    chain,
-    tables,
-)
+from tests.models.async_sgd.frames import CHAIN_STEP, COMPUTE, UPLOAD, Tables, chain, tables
 from tests.models.runs import links, raw_tables, scenario
 from warehouse.records import BadInput, Scenario
 

@@ -21,12 +21,7 @@ def test_the_mended_algorithm_and_the_simulator_agree(
 ) -> None:
     graph, step = job(*random_ops(seed, count))
     algorithm = PrintedAlgorithm(
-        graph,
-        step,
-        workers=workers,
-        n=steps,
-        speed_Bps=SPEED_BPS,
-        window_bytes=window_bytes,
+        graph, step, workers=workers, n=steps, speed_Bps=SPEED_BPS, window_bytes=window_bytes
     )
     algorithm.generate_trace()
     trace = simulate(graph, [step], options(workers, steps, window_bytes=window_bytes, record=True))

@@ -4,12 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from models.async_sgd.synthetic_trace import (
-    Trace,
-    busy_intervals,
-    steps_per_s,
-    union_of_intervals,
-)
+from models.async_sgd.synthetic_trace import Trace, busy_intervals, steps_per_s, union_of_intervals
 from tests.models.async_sgd.frames import CHAIN_STEP, chain
 from warehouse.records import BadInput
 

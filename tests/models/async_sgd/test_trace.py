@@ -6,11 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.async_sgd.graph import Resource
-from models.async_sgd.trace import (
-    with_parsed,
-    with_parsing,
-    work_seconds,
-)
+from models.async_sgd.trace import with_parsed, with_parsing, work_seconds
 from tests.models.async_sgd.captures import streams
 from tests.models.async_sgd.frames import (
     APPLY,

@@ -71,10 +71,7 @@ def test_scratch_space_of_normalizations_does_not_count() -> None:
 
 
 @given(
-    side=st.integers(1, 9),
-    size=st.integers(1, 9),
-    stride=st.integers(1, 3),
-    padded=st.booleans(),
+    side=st.integers(1, 9), size=st.integers(1, 9), stride=st.integers(1, 3), padded=st.booleans()
 )
 def test_the_padding_is_not_inside(side: int, size: int, stride: int, padded: bool) -> None:
     places = -(-side // stride) if padded else (side - size) // stride + 1

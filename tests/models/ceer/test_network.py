@@ -52,10 +52,7 @@ def tables(*run_ids: str) -> dict[str, pl.DataFrame]:
     shapes = [(run_id, 2, "[[4, 4], [4, 4]]", "[[4, 4]]", "{}") for run_id in run_ids]
     known: study.Rows = {
         "run": ("run_id scenario_id", [(run_id, SCENARIO.scenario_id) for run_id in run_ids]),
-        "scenario": (
-            "scenario_id canonical",
-            [(SCENARIO.scenario_id, SCENARIO.canonical_json())],
-        ),
+        "scenario": ("scenario_id canonical", [(SCENARIO.scenario_id, SCENARIO.canonical_json())]),
         "operation": ("run_id operation type resource device input_bytes output_bytes", operations),
         "operation_time": ("run_id operation mean_us median_us sd_us", times),
         "sample": ("run_id metric value", []),

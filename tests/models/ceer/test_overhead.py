@@ -31,8 +31,7 @@ def test_overhead_is_what_operations_do_not_take() -> None:
 
 
 @given(
-    times=st.lists(st.floats(0.01, 10), min_size=2, max_size=6),
-    parameters=st.integers(1, 10**9),
+    times=st.lists(st.floats(0.01, 10), min_size=2, max_size=6), parameters=st.integers(1, 10**9)
 )
 def test_equation_2_is_an_identity_on_what_was_measured(
     times: list[float], parameters: int

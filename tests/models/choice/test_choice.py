@@ -8,17 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.choice.candidates import (
-    Candidate,
-    Ratios,
-    normal_ratios,
-)
-from models.choice.choice import (
-    Objective,
-    best,
-    decide,
-    worth_measuring,
-)
+from models.choice.candidates import Candidate, Ratios, normal_ratios
+from models.choice.choice import Objective, best, decide, worth_measuring
 from models.choice.limits import Limits
 from models.choice.overheads import ExpectedDuration
 

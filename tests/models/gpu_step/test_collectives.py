@@ -65,10 +65,7 @@ def test_one_gpu_exchanges_nothing_and_other_collectives_go_around_once() -> Non
 def test_a_cluster_is_found_again_at_other_sizes_nodes_and_collectives() -> None:
     known, unseen = Topology(4, 2, 300e9, 50e9), Topology(4, 4, 300e9, 50e9)
     fitted = fit(timed(2.0, known))
-    cases: tuple[tuple[Topology, Collective], ...] = (
-        (known, "all_reduce"),
-        (unseen, "all_gather"),
-    )
+    cases: tuple[tuple[Topology, Collective], ...] = ((known, "all_reduce"), (unseen, "all_gather"))
     for topology, collective in cases:
         slower = (
             seconds(fitted, replace(topology, cluster="ours p9"), 3e7, collective=collective)[0]

@@ -41,11 +41,7 @@ def exchange(*sizes_bytes: float, topology: Topology | None = None) -> Exchange:
 
 def test_buckets_fill_from_the_last_parameter_on() -> None:
     sizes = (10.0, float(BUCKET_BYTES), 5.0, float(FIRST_BUCKET_BYTES))
-    assert buckets(sizes) == [
-        (0.25, FIRST_BUCKET_BYTES),
-        (0.75, BUCKET_BYTES + 5.0),
-        (1.0, 10.0),
-    ]
+    assert buckets(sizes) == [(0.25, FIRST_BUCKET_BYTES), (0.75, BUCKET_BYTES + 5.0), (1.0, 10.0)]
 
 
 def test_reductions_run_beside_backward_and_the_optimizer_waits() -> None:
@@ -83,12 +79,7 @@ def test_reductions_through_hosts_take_longer_beside_passes(
 
 def test_frozen_parameters_are_gathered_and_never_scattered() -> None:
     # Two units, half a second each: four gathers, and the one scatter of what is trained.
-    adapters = Exchange(
-        (1.0,),
-        CONSTANT,
-        Topology(2, 1, 300e9, 50e9),
-        frozen_bytes=(9.0, 9.0),
-    )
+    adapters = Exchange((1.0,), CONSTANT, Topology(2, 1, 300e9, 50e9), frozen_bytes=(9.0, 9.0))
     assert (adapters.gathers_s, adapters.scatters_s) == ([0.5, 0.5], [0.0, 0.5])
     assert sharded_s(Passes(0.0, 0.0), adapters, NONE) == pytest.approx(2 + 0.5)
     whole = exchange(1.0, 9.0)

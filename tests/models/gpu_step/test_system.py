@@ -31,12 +31,7 @@ from models.gpu_step.system import GPU_STEP, GpuStepModel, fit_model
 from models.system import FittedWithDetail, NotCovered
 from models.systems import SYSTEMS
 from networks.gpu_steps import GpuStep, Operator, StepKey, Tensor
-from tests.models.gpu_step.public import (
-    inventory_tables,
-    made_up_steps,
-    public_tables,
-    scenario,
-)
+from tests.models.gpu_step.public import inventory_tables, made_up_steps, public_tables, scenario
 from tests.models.gpu_step.traces import trace_tables, write_trace
 from warehouse.records import BadInput, NodeGroup, Scenario, Strategy
 from warehouse.requirements import Refusal

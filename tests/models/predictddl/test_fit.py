@@ -74,9 +74,7 @@ def test_beyond_families_left_out_intervals_widen_with_the_distance(answer: Pred
     np.testing.assert_allclose(widths / widths[0], np.maximum(1, apart * 1.5 / far))
 
 
-def test_on_a_type_without_steps_intervals_are_those_of_types_left_out(
-    answer: PredictDDL,
-) -> None:
+def test_on_a_type_without_steps_intervals_are_those_of_types_left_out(answer: PredictDDL) -> None:
     measured = {**study.MEASURED, "other": study.MEASURED["slow"]}
     extended = answer.with_graphs({}, measured)
     elsewhere = answer.parameters.elsewhere

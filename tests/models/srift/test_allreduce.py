@@ -5,12 +5,7 @@ import polars as pl
 import pytest
 
 from models.srift.allreduce import LearnedBandwidth, check_grid, fit
-from models.srift.allreduce_samples import (
-    AlphaBeta,
-    Hardware,
-    Line,
-    fit_alpha_beta,
-)
+from models.srift.allreduce_samples import AlphaBeta, Hardware, Line, fit_alpha_beta
 from models.srift.boosting import Grid, Label, folds
 from tests.made_run import raw_table
 from warehouse.records import BadInput

@@ -120,9 +120,7 @@ def test_sampling_as_the_paper_tends_to_it() -> None:
 
 
 GROUPS = st.lists(
-    st.tuples(st.floats(0.1, 10.0), st.floats(0.0, 2.0), st.integers(1, 64)),
-    min_size=1,
-    max_size=4,
+    st.tuples(st.floats(0.1, 10.0), st.floats(0.0, 2.0), st.integers(1, 64)), min_size=1, max_size=4
 )
 
 

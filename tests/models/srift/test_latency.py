@@ -101,10 +101,7 @@ def test_held_out_batch_sizes_are_forecast_from_the_profile() -> None:
                 for trial, scale in enumerate((0.9, 1.1))
             ]
         )
-        for times in (
-            [(2, 2.0, 2.0), (6, 4.0, 6.0), (8, 5.0, 8.0)],
-            [(4, 4.0, 6.0), (7, 4.5, 7.0)],
-        )
+        for times in ([(2, 2.0, 2.0), (6, 4.0, 6.0), (8, 5.0, 8.0)], [(4, 4.0, 6.0), (7, 4.5, 7.0)])
     )
     errors = held_out_errors(profiled, held_out)
     assert errors["batch_size"].to_list() == [4, 7]

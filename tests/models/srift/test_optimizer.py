@@ -180,11 +180,7 @@ def test_too_large_a_space_is_refused() -> None:
     st.floats(0.3, 1.5),
 )
 def test_each_relaxation_is_as_small_as_it_can_be(
-    data: st.DataObject,
-    performance: Performance,
-    batch: int,
-    of_fastest: float,
-    of_cheapest: float,
+    data: st.DataObject, performance: Performance, batch: int, of_fastest: float, of_cheapest: float
 ) -> None:
     offered = data.draw(offers(performance))
     job = Job(global_batch=batch, iterations=10, minimize="time")

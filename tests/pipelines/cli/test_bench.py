@@ -8,15 +8,7 @@ import polars as pl
 import pytest
 
 from benchmarks import gpu, gpu_figures, history
-from benchmarks.contract import (
-    NAMES,
-    Benchmark,
-    Figure,
-    Outcome,
-    Say,
-    read_benchmark,
-    tabulated,
-)
+from benchmarks.contract import NAMES, Benchmark, Figure, Outcome, Say, read_benchmark, tabulated
 from tests.pipelines.ran import Stepcast
 from warehouse.home import CHECKOUT
 

@@ -6,11 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.doctor import (
-    HostFinding,
-    examine,
-    exit_code,
-)
+from pipelines.cli.doctor import HostFinding, examine, exit_code
 from profilers import commands
 from profilers.clusters import cgroups, netns, owner, reap
 from profilers.steady.hostlock import host_lock

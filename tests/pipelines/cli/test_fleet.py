@@ -73,11 +73,7 @@ def test_members_are_listed(stepcast: Stepcast, home: Path) -> None:
     empty = "the fleet has no members: `stepcast fleet add` adds one\n"
     assert (stepcast("fleet", "list").out, stepcast("fleet", "status").out) == (empty, empty)
     write_members(
-        home,
-        {
-            NODE_TYPE: member(),
-            OTHER: member(OTHER, every="hour", paused=True, watched=False),
-        },
+        home, {NODE_TYPE: member(), OTHER: member(OTHER, every="hour", paused=True, watched=False)}
     )
     printed = stepcast("fleet", "list").out
     first, second = record(printed, NODE_TYPE), record(printed, OTHER)

@@ -133,11 +133,7 @@ def test_what_is_no_file_to_import(
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
-    [
-        ("extrenal", "did you mean external?"),
-        ("../../x", "there are"),
-    ],
+    ("table", "said"), [("extrenal", "did you mean external?"), ("../../x", "there are")]
 )
 def test_a_mapping_fills_tables_of_measurements_only(
     stepcast: Stepcast, home: Path, file: Path, tmp_path: Path, table: str, said: str

@@ -91,10 +91,7 @@ def test_the_answer_for_programs(stepcast: Stepcast, history: Path, tmp_path: Pa
         ),
         ({"epochs": None}, "how long is the job? expected --samples, or --epochs with --dataset"),
         ({"capacity": "emu.native.s25"}, "--capacity: expected TYPE=COUNT, e.g. g4dn.8xlarge=16"),
-        (
-            {"dnn": "mine.py"},
-            "mine.py: expected a network (`stepcast support` lists them), or a",
-        ),
+        ({"dnn": "mine.py"}, "mine.py: expected a network (`stepcast support` lists them), or a"),
         ({"as_of": "2020-01-01"}, "nothing had been profiled by 2020-01-01"),
         ({"market": "spot"}, "no spot price of node type 'emu.native.s25' as of 2026-11-26 is kn"),
     ],

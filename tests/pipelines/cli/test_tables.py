@@ -14,13 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from pipelines.cli.tables import (
-    PIPE_COLUMNS,
-    TableColumn,
-    print_table,
-    print_text,
-    table_lines,
-)
+from pipelines.cli.tables import PIPE_COLUMNS, TableColumn, print_table, print_text, table_lines
 
 LABEL = "resnet18 64px b8, 500 Mb/s, all-reduce, W=4 (4 emu.avx512.s15)"
 COLUMNS = [

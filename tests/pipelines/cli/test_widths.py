@@ -37,10 +37,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "sql": ("SELECT * FROM report.accuracy LIMIT 3",),
 }
 """Commands that print a table of the small history, and what they are asked."""
-LINES: dict[str, tuple[str, ...]] = {
-    "load": (),
-    "warehouse check": (),
-}
+LINES: dict[str, tuple[str, ...]] = {"load": (), "warehouse check": ()}
 """Commands that print lines, some of them long."""
 
 

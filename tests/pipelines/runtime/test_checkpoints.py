@@ -14,11 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.runtime import checkpoints
-from pipelines.runtime.checkpoints import (
-    draw_samples,
-    is_log,
-    share,
-)
+from pipelines.runtime.checkpoints import draw_samples, is_log, share
 from pipelines.runtime.rank import ModelReplica, SyntheticImages, TrainingRankConfig, load
 from profilers.clusters.base import SOURCE
 

@@ -132,10 +132,7 @@ def test_the_newest_fit_of_this_host_is_taken(home: Path, fitted: Srift) -> None
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [
-        ({"image_size": 32}, "32"),
-        ({"link_mbps": 100.0}, "links of 100 Mb/s were not probed"),
-    ],
+    [({"image_size": 32}, "32"), ({"link_mbps": 100.0}, "links of 100 Mb/s were not probed")],
 )
 def test_what_was_not_probed_is_told(
     changes: dict[str, object], message: str, home: Path, fitted: Srift

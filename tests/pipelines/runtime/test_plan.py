@@ -3,11 +3,7 @@
 import pytest
 
 from pipelines.runtime import IfInfeasible
-from pipelines.runtime.plan import (
-    Infeasible,
-    MarketNodeType,
-    Plan,
-)
+from pipelines.runtime.plan import Infeasible, MarketNodeType, Plan
 from pipelines.runtime.state import JobState, LearnedDurations, RentedNode
 from tests.pipelines.runtime import jobs
 from tests.pipelines.runtime.jobs import FAST, SLOW, planner

@@ -87,11 +87,7 @@ def test_convolutions_of_single_pixels_count_where_all_nodes_of_a_type_timed_the
 
 @pytest.mark.parametrize(
     ("reports", "threads"),
-    [
-        ([report()], 8),
-        ([report(cores=4.0), report(utilisation=0.9)], 4),
-        ([report(cores=0.5)], 1),
-    ],
+    [([report()], 8), ([report(cores=4.0), report(utilisation=0.9)], 4), ([report(cores=0.5)], 1)],
 )
 def test_registered_nodes_train_on_a_thread_for_each_core(
     reports: list[Report], threads: int

@@ -17,10 +17,7 @@ sys.stdin.read()
 def made_by_a_killed_process() -> str:
     """Return the prefix of a process that was killed."""
     with subprocess.Popen(
-        [sys.executable, "-c", MAKE],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", MAKE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as maker:
         assert maker.stdout is not None
         prefix = maker.stdout.readline().strip()

@@ -49,10 +49,7 @@ def two() -> tuple[NodeGroup, NodeGroup]:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A server and a worker that stay up."""
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        machines(tmp_path_factory.mktemp("up"), 2) as file,
-    ):
+    with pytest.MonkeyPatch.context() as patch, machines(tmp_path_factory.mktemp("up"), 2) as file:
         patch.setenv(VARIABLE, str(file))
         with open_cluster("ssh", two(), None) as opened:
             yield opened

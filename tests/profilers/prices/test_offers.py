@@ -51,9 +51,7 @@ def test_prices_are_those_of_all_pages(aws: Aws) -> None:
 def test_only_what_is_wanted_is_asked_for(aws: Aws) -> None:
     result = ask("eu-west-1", "p3.*", "p9.none", days=0.01)
     assert (result.types, [*result.node_types]) == (1, ["p3.2xlarge"])
-    assert prices(result, "spot") == [
-        ("p3.2xlarge", "eu-west-1a", 1.2, DAY - timedelta(hours=2)),
-    ]
+    assert prices(result, "spot") == [("p3.2xlarge", "eu-west-1a", 1.2, DAY - timedelta(hours=2))]
     regions = {operation: region for operation, region, _ in aws.asked}
     assert regions == {
         "DescribeInstanceTypes": "eu-west-1",
@@ -137,11 +135,7 @@ TYPES, SPOT, PRODUCTS = "DescribeInstanceTypes", "DescribeSpotPriceHistory", "Ge
     [
         (unset, BadInput, "no credentials .*AWS_ACCESS_KEY_ID .*aws configure"),
         (refuse(TYPES, 400, "RequestExpired"), BadInput, "RequestExpired: .* credentials"),
-        (
-            refuse(TYPES, 503, "RequestLimitExceeded"),
-            ProbeFailed,
-            "Exceeded: said AWS$",
-        ),
+        (refuse(TYPES, 503, "RequestLimitExceeded"), ProbeFailed, "Exceeded: said AWS$"),
         (down, ProbeFailed, "AWS .*us-east-1 cannot be reached: .*check the network"),
         (says(TYPES, b"<html>"), ProbeFailed, "no answer that can be understood"),
         (says(PRODUCTS, NESTED), ProbeFailed, "get_products: entry 1 cannot be"),

@@ -57,11 +57,7 @@ def files(folder: Path) -> tuple[Path, Path]:
 
 
 def read(
-    steps: Path,
-    control: Path,
-    *,
-    keep_in: Path | None = None,
-    sizes: Mapping[int, int] = SIZES,
+    steps: Path, control: Path, *, keep_in: Path | None = None, sizes: Mapping[int, int] = SIZES
 ) -> dict[str, pl.DataFrame]:
     return capture.read(
         steps,

@@ -290,9 +290,7 @@ def test_a_file_without_mapping_is_told_of_near_ones(tmp_path: Path) -> None:
 
 def test_only_some_lines_are_kept_and_words_are_ours(csv: Path, mapping: ReaderOptions) -> None:
     options = edited(
-        mapping,
-        "{dnn: model,",
-        "{dnn: {column: model, words: {vgg: vgg16, alex: alexnet}},",
+        mapping, "{dnn: model,", "{dnn: {column: model, words: {vgg: vgg16, alex: alexnet}},"
     )
     fields = "source: somebody\nonly: {ms: '^[0-9]'}\nsample: {of: [model], lines: 2}\nhardware: T4"
     assert options.mapping is not None

@@ -9,14 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from profilers.clusters.base import SOURCE
-from profilers.renting.book import (
-    UNANSWERED,
-    Book,
-    Entry,
-    InstanceEnd,
-    LaunchRefusal,
-    LaunchResult,
-)
+from profilers.renting.book import UNANSWERED, Book, Entry, InstanceEnd, LaunchRefusal, LaunchResult
 from profilers.renting.cap import bill
 from tests.profilers.renting.intents import AT, intent
 from tests.warehouse.conftest import limited

@@ -32,10 +32,7 @@ def lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def other(lock: str) -> Iterator["subprocess.Popen[str]"]:
     """Another process that holds the lock."""
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, lock],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", HOLD, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
