@@ -124,7 +124,10 @@ def _splits(
         {
             "host_id": chosen_host.host_id,
             "run_ids": group.run_ids,
-            "asked": [scenario.model_dump(mode="json") for _, scenario in group.of],
+            "asked": [
+                {"subject_id": scenario.scenario_id, "canonical": scenario.model_dump(mode="json")}
+                for _, scenario in group.of
+            ],
         }
         for group in groups
     ]

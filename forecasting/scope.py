@@ -157,13 +157,17 @@ class HistoryScope:
 
         What a system refuses of nodes it refuses of more of the same types.
         """
-        refused: dict[int, Refusal] = {}
+        refused: dict[Hashable, Refusal] = {}
         matched = {}
         for scenario in scenarios:
-            types = len(scenario.nodes)
-            requirements = refused.get(types) or system.requires(scenario)
+            but_counts = (
+                scenario.workload,
+                tuple(field for field in scenario.strategy if field[0] != "workers"),
+                tuple((group.node_type, group.batch_size) for group in scenario.nodes),
+            )
+            requirements = refused.get(but_counts) or system.requires(scenario)
             if isinstance(requirements, Refusal):
-                refused[types] = requirements
+                refused[but_counts] = requirements
             matched[scenario] = self._select(system, asked, scenario, requirements)
         return matched
 

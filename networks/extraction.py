@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from networks import catalogue
@@ -100,6 +101,9 @@ _PRIMITIVES = GraphCache[tuple[str, int], PrimitiveGraph](
 )
 
 
+_OWN_MODELS_LOCK = Lock()
+
+
 def register_own_model(model: OwnModel, source: tuple[str, str] | None = None) -> None:
     """Take a user's model for a network, as long as this process lives.
 
@@ -107,20 +111,22 @@ def register_own_model(model: OwnModel, source: tuple[str, str] | None = None) -
         model: what was traced of it.
         source: the module:function that builds it, and the folder that has it.
     """
-    known = catalogue.OWN_MODELS.get(model.dnn, model)
-    catalogue.OWN_MODELS[model.dnn] = replace(
-        model,
-        source=source,
-        steps={**known.steps, **model.steps},
-        gpu_steps={**known.gpu_steps, **model.gpu_steps},
-    )
-    catalogue.OWN_MODELS.move_to_end(model.dnn)
+    with _OWN_MODELS_LOCK:
+        known = catalogue.OWN_MODELS.get(model.dnn, model)
+        catalogue.OWN_MODELS[model.dnn] = replace(
+            model,
+            source=source,
+            steps={**known.steps, **model.steps},
+            gpu_steps={**known.gpu_steps, **model.gpu_steps},
+        )
+        catalogue.OWN_MODELS.move_to_end(model.dnn)
 
 
 def forget_own_models(but: int) -> None:
     """Forget users' models but so many, those that were registered last."""
-    while len(catalogue.OWN_MODELS) > but:
-        catalogue.OWN_MODELS.popitem(last=False)
+    with _OWN_MODELS_LOCK:
+        while len(catalogue.OWN_MODELS) > but:
+            catalogue.OWN_MODELS.popitem(last=False)
 
 
 def own_step(dnn: str, batch_size: int) -> OperationGraph | Path | str:

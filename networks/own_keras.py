@@ -51,6 +51,7 @@ def trace_model(
     Raises:
         ValueError: it has no graph, or no step; the message says why and what to do.
     """
+    _check_backend(target)
     import tensorflow as tf
 
     size, *others = dict.fromkeys(batch_sizes)
@@ -151,6 +152,16 @@ def _build(model: Any, sample: Any, target: str) -> None:
 
 def _shapes(model: Any) -> list[tuple[int, ...]]:
     return [tuple(variable.shape) for variable in model.variables]
+
+
+def _check_backend(target: str) -> None:
+    keras: Any = sys.modules.get("keras")
+    backend = getattr(getattr(keras, "config", None), "backend", lambda: "tensorflow")()
+    if backend != "tensorflow":
+        raise ValueError(
+            f"{target}: Keras runs on {backend} here, and its graph is TensorFlow's; unset "
+            "KERAS_BACKEND"
+        )
 
 
 def _check_precision(model: Any, target: str) -> None:

@@ -31,7 +31,6 @@ from warehouse.records import (
     BadInput,
     MemoryFormat,
     NodeGroup,
-    Order,
     Placement,
     Record,
     Scenario,
@@ -94,7 +93,7 @@ class Curve(Record):
     server: str | None = None
     servers: Nodes = 1
     placement: Placement = "round_robin"
-    order: Order = "framework"
+    order: Literal["framework", "tic"] = "framework"
     link_mbps: Mbps | None = None
     profiled_at_mbps: Mbps | None = None
     cross_traffic: float | None = Field(default=None, gt=0, lt=1, allow_inf_nan=False)

@@ -186,6 +186,13 @@ def _runs(connection: duckdb.DuckDBPyConnection, landing: Path) -> Iterator[Find
             "are unchecked, for they cannot be compared with what landed",
             broken=False,
         )
+    if unpinned := sorted(run for run, (_, sha256) in known.items() if sha256 is None):
+        yield Finding(
+            f"{len(unpinned)} runs are unpinned (first: {unpinned[0]}): loaded before the chain "
+            "held what landed, so they are compared with what is in landing now; `touch` their "
+            "run.parquet and `stepcast load` to pin that",
+            broken=False,
+        )
     if waiting := sorted(set(folders) - set(known)):
         yield Finding(
             f"{len(waiting)} landed runs are not loaded yet (first: {waiting[0]}); `stepcast load`",
@@ -203,8 +210,8 @@ def _run(
     """Yield the ends of sentences that say what is wrong with a run."""
     try:
         is_touched = signature_of(folder) != signature
-        is_other = sha256 != verify(folder)
-        if is_other and (is_touched or sha256 is None):
+        is_other = sha256 not in (None, verify(folder))
+        if is_touched and (is_other or sha256 is None):
             yield " has changed since it was loaded; `stepcast load`"
         elif is_other:
             yield ": its files are not those that were loaded, whose SHA-256 the chain holds"

@@ -94,10 +94,11 @@ def land(
     try:
         with scratch(landing) as folder:
             _write(folder, whole, artefacts)
-            if not put_in_place(folder, target):
+            if not put_in_place(folder, target, durable=False):
                 raise BadInput(f"run {run.run_id} has landed before in {target}")
     except OSError as error:
         raise StepcastError(f"run {run.run_id} did not land in {landing}: {error}") from error
+    sync(landing)
     return target
 
 

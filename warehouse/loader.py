@@ -115,10 +115,10 @@ def _is_same(
 ) -> bool:
     """Tell whether the files of a run are those that were loaded, whatever their times are."""
     known_signature, landed_sha256 = known
-    if known_signature == NOT_LOADED or landed_sha256 is None:
-        return False  # the second: of before the chain held what landed, which it does then
     if known_signature == signature:
         return True
+    if known_signature == NOT_LOADED or landed_sha256 is None:
+        return False
     check_plain(folder)
     if verify(folder) != landed_sha256:
         return False
@@ -181,6 +181,8 @@ def _remember(
         "WHERE run_id = ?",
         [signature, NOT_LOADED, row["loaded_at"], run_id],
     )
+    if known == (NOT_LOADED, None):
+        return  # its row is older than these sums, and says nothing of them
     if known[1] != landed_sha256:
         chain.append(entry, "meta.reloaded", [row])
 

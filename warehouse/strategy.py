@@ -13,7 +13,8 @@ from pydantic import (
 
 from warehouse.record import Record
 
-Order = Literal["framework", "tic"]
+Order = Literal["framework", "tic", "reverse", "random"]
+"""The last two: of runs of early editions."""
 Placement = Literal["round_robin", "greedy"]
 StrategyKind = Literal[
     "async_parameter_server", "all_reduce", "zero1", "zero2", "sharded", "hsdp", "single"

@@ -1,5 +1,6 @@
 """Types of datasets that a graph hypernetwork is trained for: small images and their classes."""
 
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
@@ -95,6 +96,8 @@ def pairs() -> ImageDataset:
     return ImageDataset.of("pairs", images, labels)
 
 
+_MOST = 10_000
+"""Classes: a network that is trained for a dataset has an output for each."""
 SHIPPED: Mapping[str, Callable[[], ImageDataset]] = {"digits": digits, "pairs": pairs}
 """Those that need no download."""
 
@@ -109,18 +112,26 @@ def dataset(name: str, folder: Path | None = None) -> ImageDataset:
     """
     if name in SHIPPED:
         return SHIPPED[name]()
-    file = (folder or Path()) / f"{name}.npz"
+    if folder is None:
+        known = ", ".join(SHIPPED)
+        raise BadInput(
+            f"unknown type of dataset {name!r}; known are {known}, and others by --datasets FOLDER"
+        )
+    file = folder / f"{name}.npz"
     try:
         with np.load(file, allow_pickle=False) as arrays:
             images, labels = arrays["images"], arrays["labels"]
-    except (OSError, EOFError, ValueError, KeyError, TypeError, BadZipFile) as error:
+    except (OSError, EOFError, ValueError, KeyError, TypeError, BadZipFile, zlib.error) as error:
         raise BadInput(
             f"{file}: expected images and their labels, as numpy.savez ({error})"
         ) from None
-    square = images.ndim == 4 and images.shape[2] == images.shape[3]
-    if not square or images.dtype.kind not in "uif" or labels.dtype.kind not in "ui":
+    is_square = images.ndim == 4 and images.shape[2] == images.shape[3] and images.size > 0
+    are_labels = labels.dtype.kind in "ui" and labels.shape == images.shape[:1]
+    are_numbers = images.dtype.kind in "uif" and bool(np.isfinite(images).all())
+    if not (is_square and are_numbers and are_labels and 0 <= labels.min() < labels.max() < _MOST):
         raise BadInput(
-            f"{file}: expected images as [n, channels, side, side] and labels as whole numbers, "
+            f"{file}: expected images as finite numbers, [n, channels, side, side], and labels as "
+            f"whole numbers from 0 to {_MOST - 1}, [n], of more than one class, "
             f"found {images.dtype} {list(images.shape)} and {labels.dtype} {list(labels.shape)}"
         )
     return ImageDataset.of(name, images, labels)

@@ -2,7 +2,7 @@
 
 Each iteration draws a few networks and a batch of images, and follows the gradient of the mean loss
 of the networks with the predicted weights. What it has learned is kept every minute, so that it
-goes on where it was ended, to the weights that it would have come to.
+goes on where it was ended.
 
 Source: Knyazev et al., NeurIPS 2021, section 4 and appendix C.
 """

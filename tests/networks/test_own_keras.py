@@ -6,11 +6,12 @@ import sys
 from collections import Counter, OrderedDict
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
 
 import numpy
 import pytest
 
-from networks import catalogue, extraction
+from networks import catalogue, extraction, own_keras
 from networks.own_model import OwnModel, own_model
 from networks.own_step import imported_slopes
 
@@ -269,3 +270,15 @@ def test_what_becomes_of_other_models(tmp_path: Path) -> None:
     # Three layers forward, their weights' gradients, and those of what both heads were given.
     assert outcomes["heads"]["products"] == 3 + 3 + 2
     assert not any("\n" in outcome for outcome in outcomes.values() if isinstance(outcome, str))
+
+
+def test_keras_on_another_backend_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Model:
+        built = True
+
+    keras = SimpleNamespace(Model=Model, config=SimpleNamespace(backend=lambda: "torch"))
+    monkeypatch.setitem(sys.modules, "keras", keras)
+    with pytest.raises(ValueError, match=r"Keras runs on torch here.* unset KERAS_BACKEND"):
+        own_keras.trace_model((Model(), numpy.ones((2, 3))), "mine:build", (2,), None, tmp_path)

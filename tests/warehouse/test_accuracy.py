@@ -106,7 +106,13 @@ def test_a_fit_to_steps_of_other_hosts_alone_says_nothing_of_this_one(make: Make
     """As the query says it of a question, and the board of what was measured."""
     make.land(make.run("p1", make.scenario(1), "profile", host_id="host-2"), make.scenario(1))
     make.warehouse.load()
-    question = {"asked": [make.scenario(1).model_dump(mode="json")], "run_ids": ["p1"]}
+    asked = [
+        {
+            "subject_id": make.scenario(1).scenario_id,
+            "canonical": make.scenario(1).model_dump(mode="json"),
+        }
+    ]
+    question = {"asked": asked, "run_ids": ["p1"]}
     for host, split in (("host-1", "held_out_host"), ("host-2", "seen")):
         of_host = json.dumps([{**question, "host_id": host}], sort_keys=True)
         assert make.warehouse.query("splits", asked=of_host)["split"].to_list() == [split]
@@ -122,7 +128,9 @@ def test_few_steps_of_this_host_beside_those_of_another_are_a_split_of_their_own
     make.profile("p2", make.scenario(2))
     make.warehouse.load()
     for workers, split in ((8, "few_on_host"), (2, "seen")):
-        asked = [make.scenario(workers).model_dump(mode="json")]
+        scenario = make.scenario(workers)
+        canonical = scenario.model_dump(mode="json")
+        asked = [{"subject_id": scenario.scenario_id, "canonical": canonical}]
         of_host = json.dumps(
             [{"asked": asked, "run_ids": ["p1", "p2"], "host_id": "host-1"}], sort_keys=True
         )

@@ -123,7 +123,7 @@ def test_a_run_that_changed_is_pinned_anew(filled: Maker) -> None:
     assert any("was removed" in text for text in filled.broken())
 
 
-def test_what_was_loaded_before_the_chain_held_files_is_pinned(make: Maker, tmp_path: Path) -> None:
+def test_a_home_from_before_is_checked_and_said_to_be_unpinned(make: Maker, tmp_path: Path) -> None:
     older = tmp_path / "schema"
     shutil.copytree(SCHEMA, older, ignore=shutil.ignore_patterns("0019_*"))
     main = make.home / "warehouse.duckdb"
@@ -137,9 +137,13 @@ def test_what_was_loaded_before_the_chain_held_files_is_pinned(make: Maker, tmp_
         for file in folder.glob("*.parquet"):
             connection.register("landed", pq.read_table(file))
             connection.execute(f"INSERT INTO raw.{file.stem} BY NAME FROM landed")
+    assert make.warehouse.load().unchanged == 1
+    (finding,) = check(make.home).findings
+    assert not finding.broken
+    assert finding.text.startswith("1 runs are unpinned (first: m1): loaded before the chain")
+    (folder / "run.parquet").touch()
     assert make.warehouse.load().loaded == ("m1",)
     assert check(make.home).findings == ()
-    assert make.warehouse.load().unchanged == 1
 
 
 def test_a_damaged_history_is_a_finding_whatever_its_size_and_time(make: Maker) -> None:

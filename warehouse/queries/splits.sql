@@ -1,6 +1,6 @@
 -- How far would scenarios be from what fits to some runs saw, as report.accuracy has it?
--- $asked: JSON, a list with the host_id (that it is about), the run_ids and the asked of each fit: scenarios in
--- canonical JSON; NULL: every prediction of the ledger that was merely asked for. One row per fit (by its place in the
+-- $asked: JSON, a list with the host_id (that it is about), the run_ids and the asked of each fit: scenarios by id, with
+-- their canonical JSON; NULL: every prediction of the ledger that was merely asked for. One row per fit (by its place in the
 -- list, from 0) and scenario.
 WITH given AS (
     SELECT generate_subscripts(fits, 1) - 1 AS fit, unnest(fits) AS one, NULL AS devices
@@ -8,13 +8,13 @@ WITH given AS (
         SELECT
             from_json(
                 coalesce($asked::VARCHAR, '[]')::JSON,
-                '[{"host_id": "VARCHAR", "run_ids": ["VARCHAR"], "asked": ["JSON"]}]'
+                '[{"host_id": "VARCHAR", "run_ids": ["VARCHAR"], "asked": [{"subject_id": "VARCHAR", "canonical": "JSON"}]}]'
             ) AS fits
     )
     UNION ALL
     SELECT
         row_number() OVER (ORDER BY prediction.sequence) - 1,
-        {'host_id': prediction.host_id, 'run_ids': run_ids, 'asked': [canonical]}, devices
+        {'host_id': prediction.host_id, 'run_ids': run_ids, 'asked': [{'subject_id': subject_id, 'canonical': canonical}]}, devices
     FROM pred.ledger AS prediction
     JOIN pred.asked_scenario AS scenario ON scenario_id = subject_id
     JOIN fit.fit USING (fit_id)
@@ -23,7 +23,7 @@ WITH given AS (
 ),
 subject AS (
     SELECT
-        fit, sha256(canonical::VARCHAR)[:16] AS subject_id, canonical ->> '$.workload.dnn' AS dnn,
+        fit, subject_id, canonical ->> '$.workload.dnn' AS dnn,
         array_to_string(
             list_sort(list_distinct(list_transform(
                 list_filter(
@@ -39,7 +39,7 @@ subject AS (
             (canonical ->> '$.workload.image_size')::INTEGER
         ) AS device,
         devices
-    FROM (SELECT fit, devices, unnest(one.asked) AS canonical FROM given)
+    FROM (SELECT fit, devices, unnest(one.asked, recursive := true) FROM given)
 ),
 fitted AS (
     SELECT

@@ -53,7 +53,10 @@ def test_others_are_arrays_of_a_folder(tmp_path: Path) -> None:
     [
         (np.zeros((2, 3, 8, 4)), [0, 1], r"found float64 \[2, 3, 8, 4\]"),
         (np.zeros((2, 1, 8, 8)), [0.5, 1], r"and float64 \[2\]"),
-        (np.zeros((2, 1, 8, 8)), [0], "found 2 images and 1 labels"),
+        (np.zeros((2, 1, 8, 8)), [0], r"and int64 \[1\]"),
+        (np.zeros((2, 1, 8, 8)), [-1, 1], "labels as whole numbers from 0 to 9999"),
+        (np.zeros((2, 1, 8, 8)), [0, 10**9], "labels as whole numbers from 0 to 9999"),
+        (np.full((2, 1, 8, 8), np.nan), [0, 1], "images as finite numbers"),
         (np.array([print], object), [0], r"faces\.npz: expected images and their labels.*pickle"),
     ],
 )
