@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fleet.readings import METRICS, WatchedMetric
 
-Verdict = Literal["too_few", "same", "slower", "faster"]
+Verdict = Literal["too_few", "same", "slower", "faster", "ended"]
 
 
 ALARM_Z = 3.0
@@ -43,7 +43,7 @@ class Judgement:
         change: of the value, as part of what was expected: −0.1 of a speed is a tenth slower.
         z: standard deviations that it is slower than expected; below 0: faster.
         probes: earlier ones that it was compared with.
-        verdict: too_few, same, slower, faster.
+        verdict: too_few, same, slower, faster; ended: as it was before a change that went on.
         alarm: whether a second probe should confirm it.
         machines: how many of the newest differ most clearly from those before; 1: the probe alone.
         spread: standard deviation of slowness between machines; None: they are one.
@@ -62,7 +62,11 @@ class Judgement:
 
 
 def judge(
-    history: pl.DataFrame, fresh: pl.DataFrame, *, speed_ups: bool = False
+    history: pl.DataFrame,
+    fresh: pl.DataFrame,
+    since: pl.DataFrame | None = None,
+    *,
+    speed_ups: bool = False,
 ) -> tuple[Judgement, ...]:
     """Judge a probe by those before it.
 
@@ -71,15 +75,25 @@ def judge(
             one speed, but of those that raised an alarm: what is slow would soon be what is
             expected. After a confirmed shift and a full profile, history begins with that.
         fresh: `readings` of the probe.
+        since: `readings` between these: of a change that goes on, and is not yet a history. They
+            count where machines are rented.
         speed_ups: whether becoming faster is an alarm too.
 
     Returns:
         One for each metric that the probe has.
     """
-    earlier = {metric: rows for (metric,), rows in _comparable(history, fresh).group_by("metric")}
+    earlier, later = (
+        {metric: rows for (metric,), rows in _comparable(frame, fresh).group_by("metric")}
+        for frame in (history, history.clear() if since is None else since)
+    )
     nothing = history.clear()
     return tuple(
-        _judged(earlier.get(reading["metric"], nothing), reading, speed_ups=speed_ups)
+        _judged(
+            earlier.get(reading["metric"], nothing),
+            later.get(reading["metric"], nothing),
+            reading,
+            speed_ups=speed_ups,
+        )
         for reading in fresh.iter_rows(named=True)
     )
 
@@ -112,7 +126,9 @@ def _comparable(history: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _judged(earlier: pl.DataFrame, reading: Mapping[str, Any], *, speed_ups: bool) -> Judgement:
+def _judged(
+    earlier: pl.DataFrame, since: pl.DataFrame, reading: Mapping[str, Any], *, speed_ups: bool
+) -> Judgement:
     metric, value = reading["metric"], reading["value"]
     if earlier.height < LEAST_PROBES:
         return Judgement(metric, value, None, None, None, earlier.height, "too_few", False)
@@ -126,7 +142,7 @@ def _judged(earlier: pl.DataFrame, reading: Mapping[str, Any], *, speed_ups: boo
         deviation = baseline.deviation(host, noise)
     else:
         newest, mean, slower, deviation, spread = _newest_machines(
-            earlier, slowness, noise, watched
+            earlier, since, slowness, noise, watched
         )
         value = exp(mean if watched.more_is_slower else -mean)
     z = slower / deviation
@@ -285,12 +301,18 @@ _BEFORE = 3
 
 
 def _newest_machines(
-    earlier: pl.DataFrame, slowness: float, noise: float, watched: WatchedMetric
+    earlier: pl.DataFrame,
+    since: pl.DataFrame,
+    slowness: float,
+    noise: float,
+    watched: WatchedMetric,
 ) -> tuple[int, float, float, float, float]:
     """Hold the newest machines against those before, as many as differ most clearly.
 
     Args:
         earlier: readings of one metric, `LEAST_PROBES` or more.
+        since: readings after these that are no part of what is expected; none: the newest of
+            `earlier` are held together with the last one.
         slowness: of the last one.
         noise: within its probe.
         watched: the metric.
@@ -301,13 +323,17 @@ def _newest_machines(
         between machines.
     """
     history = earlier.sort("started_at")["slowness"].to_numpy()
+    after = since.sort("started_at")["slowness"].to_numpy()
     within = max(watched.scatter, float(np.median(earlier["noise"].to_numpy())), noise)
     candidates = []
     for newest in range(1, _NEWEST_MACHINES + 1):
-        before, together = np.split(history, [len(history) - (newest - 1)])
-        if newest > 1 and len(before) < max(LEAST_PROBES, _BEFORE * newest):
+        before, together = history, after
+        if since.is_empty():
+            before, together = np.split(history, [len(history) - (newest - 1)])
+        are_few = len(before) < max(LEAST_PROBES, _BEFORE * newest)
+        if newest > 1 and (are_few or len(together) < newest - 1):
             break
-        mean = float(np.mean([*together, slowness]))
+        mean = float(np.mean([*together[len(together) - (newest - 1) :], slowness]))
         spread = _spread(before, within, watched.between_machines)
         each = spread**2 + within**2
         deviation = sqrt(each * (1 / newest + 1 / len(before)))

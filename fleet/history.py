@@ -1,18 +1,117 @@
-"""The fleet's published history: its runs, its probes, and confirmed changes."""
+"""The fleet's published history: its runs, confirmed changes, and the probes since the last one."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
+from fleet import drift
+from fleet.drift import Judgement
 from fleet.readings import in_words
 from warehouse.home import HISTORY
 from warehouse.records import Backend, Run
 from warehouse.sql import read_only
 from warehouse.tables import JSON_COLUMNS
 from warehouse.warehouse import QUERIES
+
+# Which earlier probes a new one is compared with: those since the last change, while it lasts.
+#
+# A confirmed change begins a regime, and its end brings back the one before. Until a new regime has
+# probes enough to judge by, a probe is compared with the regime before: whether what has changed is
+# as it was again, and whether anything else has changed.
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change that a second probe confirmed: of which metrics, and whether it was one's end."""
+
+    metrics: frozenset[str]
+    ended: bool
+
+
+@dataclass(frozen=True)
+class Regime:
+    """The probes since a change, by their run ids; `change` is None before the first one."""
+
+    change: Change | None
+    probes: list[str] = field(default_factory=list)
+
+
+def regimes(
+    probes: Iterable[str], changes: Mapping[str, Change], odd: Set[str]
+) -> tuple[Regime, ...]:
+    """Return the regimes that go on, the newest last.
+
+    Args:
+        probes: run ids in order of time.
+        changes: by the probe that raised its alarm.
+        odd: probes whose alarm was not confirmed: they tell nothing of what is usual.
+    """
+    regimes = [Regime(None)]
+    for run_id in probes:
+        change = changes.get(run_id)
+        if change is not None and change.ended and len(regimes) > 1:
+            regimes.pop()
+        elif change is not None:
+            regimes.append(Regime(change))
+        if run_id not in odd:
+            regimes[-1].probes.append(run_id)
+    return tuple(regimes)
+
+
+def judge_readings(
+    readings: pl.DataFrame, going_on: tuple[Regime, ...], fresh: str
+) -> tuple[Judgement, ...]:
+    """Judge a probe by the regimes that go on.
+
+    Args:
+        readings: of all these probes and of the fresh one (`fleet.readings.readings`).
+        going_on: the regimes, the newest last.
+        fresh: run id of the probe that is judged.
+
+    Returns:
+        One for each metric that the probe has.
+    """
+    newest = going_on[-1]
+    is_young = newest.change is not None and len(newest.probes) < drift.LEAST_PROBES
+    history = going_on[-2] if is_young else newest
+    judgements = drift.judge(
+        readings.filter(pl.col("run_id").is_in(history.probes)),
+        readings.filter(pl.col("run_id") == fresh),
+        since=readings.filter(pl.col("run_id").is_in(newest.probes if is_young else [])),
+        # Of a type that has become slower, becoming faster is the end of that.
+        speed_ups=newest.change is not None,
+    )
+    if not is_young or newest.change is None:
+        return judgements
+    changed = newest.change.metrics
+    # One rented machine that is as they were does not say that all are again.
+    over = all(
+        judgement.verdict == "same" and judgement.spread is None
+        for judgement in judgements
+        if judgement.metric in changed
+    )
+    # A metric that has changed is as it was again, or still as it became.
+    now: dict[str, Any] = {"verdict": "ended", "alarm": True} if over else {"alarm": False}
+    return tuple(
+        replace(judgement, **now) if judgement.metric in changed else judgement
+        for judgement in judgements
+    )
+
+
+def confirmed(first: Sequence[Judgement], second: Sequence[Judgement]) -> tuple[str, ...]:
+    """Return the metrics of which a second, fresh probe says the same as the first one's alarms."""
+    ends = [
+        {judgement.metric for judgement in judgements if judgement.verdict == "ended"}
+        for judgements in (first, second)
+    ]
+    changed = [judgement for judgement in first if judgement.verdict != "ended"]
+    return (*drift.confirmed(changed, second), *sorted(ends[0] & ends[1]))
+
 
 NodeTypeKey = tuple[str, Backend, str]
 """A node type, where it is, and on which host."""
@@ -60,7 +159,8 @@ def watches(home: Path, node_type: str, most: int | None = None) -> pl.DataFrame
 
     Returns:
         Columns node_type, backend, host_id, run_id, started_at, link_mbps, boot, metrics (what
-        changed) and odd (an alarm that was not confirmed), in order of time.
+        changed), ended (whether that was a change's end) and odd (an alarm that was not confirmed),
+        in order of time.
     """
     return published(home, "watches", {"node_type": node_type, "most": most})
 
@@ -90,9 +190,10 @@ def _in_words(
 ) -> str:
     if change is None:
         return "too little history"
-    known = "faster" if outcome == "faster" else "none"
     if alarm:
         known = "confirmed" if confirmed else "not confirmed"
+    else:
+        known = {"slower": "still slower", "faster": "faster"}.get(outcome, "none")
     machines = "" if spread_percent is None else f", machines ±{spread_percent:.0f} %"
     return f"{known}: {in_words(metric)} {change:+.1f} %{machines} ({at:%m-%d})"
 

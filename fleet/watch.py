@@ -9,8 +9,17 @@ from time import monotonic
 
 import polars as pl
 
-from fleet.drift import ALARM_CHANGE, ALARM_Z, Judgement, confirmed, judge
-from fleet.history import judged_probes, watch_samples, watches
+from fleet.drift import ALARM_CHANGE, ALARM_Z, Judgement
+from fleet.history import (
+    Change,
+    Regime,
+    confirmed,
+    judge_readings,
+    judged_probes,
+    regimes,
+    watch_samples,
+    watches,
+)
 from fleet.members import WATCH, now
 from fleet.notice import tell
 from fleet.readings import METRICS, in_words, readings
@@ -90,18 +99,14 @@ def _judged(fresh: Run, warehouse: Warehouse, but: Run | None = None) -> tuple[J
     """
     node_type = fresh.study.removeprefix(f"{WATCH}.")
     known = watches(warehouse.home, node_type, _MOST_PROBES)
-    before = _since_change(known, fresh, but)
-    is_fresh = pl.col("run_id") == fresh.run_id
-    usual = before.filter(~pl.col("odd"))["run_id"].to_list()
-    compared = known.filter(is_fresh | pl.col("run_id").is_in(usual))
-    figures = readings(_windows(compared, warehouse))
-    # Of a type that has changed, becoming faster may be the end of that.
-    speed_ups = before["metrics"].null_count() < before.height
-    return judge(figures.filter(~is_fresh), figures.filter(is_fresh), speed_ups=speed_ups)
+    going_on = _regimes(known, fresh, but)
+    compared = [fresh.run_id, *(run_id for regime in going_on[-2:] for run_id in regime.probes)]
+    figures = readings(_windows(known.filter(pl.col("run_id").is_in(compared)), warehouse))
+    return judge_readings(figures, going_on, fresh.run_id)
 
 
-def _since_change(known: pl.DataFrame, fresh: Run, but: Run | None) -> pl.DataFrame:
-    """Return the comparable probes before one, those from the last confirmed change on."""
+def _regimes(known: pl.DataFrame, fresh: Run, but: Run | None) -> tuple[Regime, ...]:
+    """Return the regimes that a probe is in, by those before it that are comparable."""
     link = pl.lit(fresh.config.get("link_mbps"), pl.Float64)
     earlier = known.filter(
         pl.col("backend") == fresh.backend,
@@ -110,8 +115,12 @@ def _since_change(known: pl.DataFrame, fresh: Run, but: Run | None) -> pl.DataFr
         pl.col("started_at") < fresh.started_at,
         pl.col("run_id") != ("" if but is None else but.run_id),
     )
-    changed = earlier["metrics"].is_not_null().arg_true()
-    return earlier[int(changed[-1]) :] if len(changed) else earlier
+    changed = earlier.filter(pl.col("metrics").is_not_null())
+    changes = {
+        run_id: Change(frozenset(metrics), ended)
+        for run_id, metrics, ended in changed.select("run_id", "metrics", "ended").iter_rows()
+    }
+    return regimes(earlier["run_id"], changes, set(earlier.filter("odd")["run_id"]))
 
 
 def _windows(probes: pl.DataFrame, warehouse: Warehouse) -> pl.DataFrame:
@@ -158,15 +167,18 @@ def _rows(
 
 def _notice(name: str, first: Run, rows: pl.DataFrame) -> tuple[str, Mapping[str, str]]:
     """Return what people are told of a confirmed change: a title, and where and what changed."""
-    changed = rows.filter("confirmed").select("metric", "change_percent").rows()
-    return f"Stepcast: {name} has changed", {
+    changed = rows.filter("confirmed").select("metric", "outcome", "change_percent").rows()
+    ended = all(outcome == "ended" for _, outcome, _ in changed)
+    title = f"Stepcast: {name} {'is as it was before its change' if ended else 'has changed'}"
+    return title, {
         "node_type": name,
         "backend": first.backend,
         "host": first.host_id,
+        "state": "ended" if ended else "changed",
         "changes": ", ".join(
             f"{in_words(what)} "
             + (f"{-by:.1f} % better" if by and by < 0 else f"{by or 0:+.1f} % worse")
-            for what, by in changed
+            for what, _, by in changed
         ),
         "raised_at": f"{first.started_at:%Y-%m-%d %H:%M} UTC",
     }
@@ -206,6 +218,8 @@ def _worse_percent(judgement: Judgement) -> float | None:
 
 
 def _in_words(judgement: Judgement) -> str:
+    if judgement.verdict == "ended":
+        return f"{judgement.metric} as it was before its change"
     text = f"{judgement.metric} {_worse_percent(judgement) or 0:+.0f} % worse"
     if judgement.spread is None:
         return text

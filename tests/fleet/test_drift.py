@@ -1,6 +1,6 @@
 """Judging probes: closed forms, and what must not change a judgement."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import exp, log, pi, sqrt
 
 import numpy as np
@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleet.drift import ALARM_Z, Judgement, confirmed, judge
+from fleet.history import Change, Regime, judge_readings, regimes
 from fleet.readings import METRICS, readings
 from profilers.watch import probe as watch
 from tests.fleet.probes import Figures, windows
@@ -201,3 +202,88 @@ def test_machines_that_differ_raise_no_alarm_and_a_change_of_all_does(name: str)
     draw = MACHINES[name]
     assert rates(draw, 20, many=80).confirmed <= 0.02
     assert rates(draw, 20, slower=2.0, many=40).confirmed >= 0.9
+
+
+LINK = frozenset({watch.TO_SERVER})
+BEGAN, ENDED = Change(LINK, ended=False), Change(LINK, ended=True)
+
+
+def probes(*numbers: int) -> list[str]:
+    return [f"probe-{number}" for number in numbers]
+
+
+@pytest.mark.parametrize(
+    ("changes", "odd", "expected"),
+    [
+        ({}, [], [Regime(None, probes(0, 1, 2, 3, 4, 5))]),
+        ({}, [2, 3], [Regime(None, probes(0, 1, 4, 5))]),
+        ({3: BEGAN}, [], [Regime(None, probes(0, 1, 2)), Regime(BEGAN, probes(3, 4, 5))]),
+        ({2: BEGAN, 4: ENDED}, [], [Regime(None, probes(0, 1, 4, 5))]),
+        ({3: ENDED}, [], [Regime(None, probes(0, 1, 2)), Regime(ENDED, probes(3, 4, 5))]),
+    ],
+)
+def test_regimes_begin_and_end_with_changes_and_leave_out_odd_probes(
+    changes: Mapping[int, Change], odd: Sequence[int], expected: list[Regime]
+) -> None:
+    known = {f"probe-{number}": change for number, change in changes.items()}
+    assert list(regimes(probes(*range(6)), known, set(probes(*odd)))) == expected
+
+
+@given(st.lists(st.sampled_from([None, BEGAN, ENDED]), max_size=12), st.sets(st.integers(0, 11)))
+def test_no_probe_is_in_two_regimes_and_an_odd_one_in_none(
+    changes: list[Change | None], odd: set[int]
+) -> None:
+    names = probes(*range(len(changes)))
+    known = {name: change for name, change in zip(names, changes, strict=True) if change}
+    kept = regimes(names, known, set(probes(*odd)))
+    listed = [name for regime in kept for name in regime.probes]
+    assert listed == sorted(set(listed), key=names.index)
+    assert not set(listed) & set(probes(*odd))
+    assert kept[0].change is None
+    assert all(regime.change for regime in kept[1:])
+
+
+def told(values: Sequence[float], going_on: Sequence[Regime]) -> dict[str, Judgement]:
+    """Judge the last of probes of a link, in logarithms of its speed; its memory is as ever."""
+    of = [{watch.TO_SERVER: [exp(value)], watch.MEMORY: [5e9]} for value in values]
+    rows = readings(windows(of, ["a"] * len(of)))
+    last = f"probe-{len(of) - 1}"
+    return {
+        judgement.metric: judgement for judgement in judge_readings(rows, tuple(going_on), last)
+    }
+
+
+def outcome(judgement: Judgement) -> tuple[str, bool, int]:
+    return judgement.verdict, judgement.alarm, judgement.probes
+
+
+USUAL = [0.0, 0.004, -0.004, 0.002, -0.002, 0.0]
+FIRST = Regime(None, probes(0, 1, 2, 3, 4, 5))
+SLOW = -0.2
+
+
+def test_a_first_regime_judges_by_itself() -> None:
+    assert outcome(told([*USUAL, SLOW], [FIRST])[watch.TO_SERVER]) == ("slower", True, 6)
+    assert outcome(told([*USUAL, 0.0], [FIRST])[watch.TO_SERVER]) == ("same", False, 6)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(SLOW, ("slower", False, 6)), (0.0, ("ended", True, 6))]
+)
+def test_a_young_regime_is_compared_with_the_one_before(
+    value: float, expected: tuple[str, bool, int]
+) -> None:
+    """As slow as it became is no news; as it was before is."""
+    young = Regime(BEGAN, probes(6, 7))
+    of = told([*USUAL, SLOW, SLOW, value], [FIRST, young])
+    assert outcome(of[watch.TO_SERVER]) == expected
+    assert outcome(of[watch.MEMORY]) == ("same", False, 6)
+
+
+def test_a_regime_with_probes_enough_judges_by_itself() -> None:
+    slow = [SLOW + value for value in USUAL]
+    grown = Regime(BEGAN, probes(6, 7, 8, 9, 10, 11))
+    still = told([*USUAL, *slow, SLOW], [FIRST, grown])[watch.TO_SERVER]
+    assert outcome(still) == ("same", False, 6)
+    again = told([*USUAL, *slow, 0.0], [FIRST, grown])[watch.TO_SERVER]
+    assert outcome(again) == ("faster", True, 6), "the end of a change is an alarm too"

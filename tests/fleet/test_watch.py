@@ -154,25 +154,34 @@ def test_slow_twice_is_confirmed_and_marks_the_type(
     assert {item.drifted_at for item in agenda(warehouse.home, paper.now)} == {first.started_at}
 
 
-def test_history_begins_anew_after_a_change_whose_end_is_news_too(
-    warehouse: Warehouse, paper: PaperWatch
-) -> None:
+def test_history_begins_anew_after_a_change(warehouse: Warehouse, paper: PaperWatch) -> None:
     paper.ahead = [SLOW] * 2
     night(warehouse, OF)
-    assert {row["outcome"] for row in night(warehouse, OF)} == {"too_few"}, "two since the change"
-    assert paper.asked == 3
     _land_probes(warehouse.home, 3, paper.now + timedelta(minutes=1), SLOW)
     paper.now += timedelta(hours=4)
-    assert alarms(night(warehouse, OF)) == {}, "the last that landed is as slow as the others"
+    assert alarms(night(warehouse, OF)) == {}, "slow as it became, of which little is known yet"
+    (judgement,) = last_judgements(warehouse.home).values()
+    assert judgement.startswith("still slower: ")
+    assert paper.asked == 2
     rows = night(warehouse, OF)
-    assert {row["earlier_n"] for row in rows} == {6}, "the probes since the change"
+    assert {row["earlier_n"] for row in rows} == {5}, "the probes since the change"
     assert {row["outcome"] for row in rows if row["alarm"]} == {"faster"}
     assert alarms(rows) == dict.fromkeys(STEPS, True)
+
+
+def test_the_end_of_a_change_is_news_too(warehouse: Warehouse, paper: PaperWatch) -> None:
+    paper.ahead, progress = [SLOW] * 2, Told()
+    night(warehouse, OF)
+    rows = night(warehouse, OF, progress)
+    assert {row["outcome"] for row in rows if row["alarm"]} == {"ended"}
+    assert alarms(rows) == dict.fromkeys(STEPS, True)
+    assert "as it was before its change" in progress.warnings[0]
     *_, first, _ = landed(warehouse)
     assert set(drifted_at(warehouse.home).values()) == {first.started_at}
+    assert change_of(warehouse, first)["ended"]
 
 
-def test_a_command_hears_once_of_a_change(
+def test_a_command_hears_once_of_a_change_and_of_its_end(
     warehouse: Warehouse, paper: PaperWatch, notices: Callable[[], list[dict[str, Any]]]
 ) -> None:
     paper.ahead = [SLOW]
@@ -182,10 +191,14 @@ def test_a_command_hears_once_of_a_change(
     night(warehouse, OF)
     (notice,) = notices()
     assert notice["title"] == f"Stepcast: {NODE_TYPE} has changed"
-    assert notice["node_type"] == NODE_TYPE
+    assert (notice["node_type"], notice["state"]) == (NODE_TYPE, "changed")
     assert "time of a step +50.0 % worse" in notice["changes"]
+    paper.ahead = [SLOW]
     night(warehouse, OF)
     assert len(notices()) == 1
+    night(warehouse, OF)
+    _, end = notices()
+    assert end["title"] == f"Stepcast: {NODE_TYPE} is as it was before its change"
 
 
 def test_a_probe_of_a_process_that_died_is_judged_without_probing(
@@ -250,6 +263,7 @@ def test_a_rented_machine_that_is_slower_is_none_but_all_machines_are(
     paper.ahead, progress = [2.0, 2.0, 1.0], Told()
     assert alarms(night(warehouse, OF, progress)) == dict.fromkeys(STEPS, True)
     assert "(the mean of 2 machines; machines of the type differ by " in progress.warnings[0]
+    assert alarms(night(warehouse, OF)) == {}, "one machine as they were is no end of it"
 
 
 def test_what_is_left_may_be_taken_and_what_was_spent_before_an_interruption_counts() -> None:

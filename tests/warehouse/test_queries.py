@@ -210,7 +210,7 @@ def test_the_last_judgement_names_what_was_confirmed(told: Maker) -> None:
     assert (row["alarm"], row["confirmed"]) == (True, True)
     (alarm,) = told.warehouse.query("confirmed_alarms").to_dicts()
     assert (alarm["node_type"], alarm["raised_at"]) == ("emu.avx2.1c", at(30))
-    assert len(alarm["changes"]) == 1
+    assert (alarm["ended"], len(alarm["changes"])) == (False, 1)
 
 
 def test_a_probe_has_been_judged_if_it_confirmed_another(told: Maker) -> None:
