@@ -39,6 +39,15 @@ run apt-get -o DPkg::Lock::Timeout=300 -y -q install --no-install-recommends pyt
 run python3 -m venv "$TO"
 run "$TO/bin/pip" install --quiet --no-cache-dir "${packages[@]}"
 
+# NCCL looks for EFA's plugin, and finds it where the loader does.
+for folder in /opt/amazon/ofi-nccl/lib /opt/amazon/ofi-nccl/lib/x86_64-linux-gnu /opt/aws-ofi-nccl/lib \
+  /opt/amazon/efa/lib; do
+  if [ -d "$folder" ]; then
+    run sh -c "echo $folder >> /etc/ld.so.conf.d/stepcast-efa.conf"
+  fi
+done
+run ldconfig
+
 # A GPU that PyTorch does not see is found here, not by the first study.
 check='import tensorflow, torch; print("PyTorch", torch.__version__, "TensorFlow", tensorflow.__version__)'
 if [ "$GPU" = yes ] && compgen -G '/dev/nvidia[0-9]*' > /dev/null; then

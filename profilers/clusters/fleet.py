@@ -81,8 +81,8 @@ class Volume(Record):
     """The volumes of an instance: their size in all, and their price.
 
     `device` is the root device of the image, such as /dev/xvda: with it, a gp3 volume of this size
-    is asked for; without it, volumes are those of the image, and the size says how large they may
-    be. `usd_per_gb_month` differs by region.
+    is asked for; without it, volumes are those of the image or the launch template, and the size
+    says how large they may be. `usd_per_gb_month` differs by region.
     """
 
     gb: int = Field(default=100, ge=1, le=16_384)
@@ -98,18 +98,25 @@ class Volume(Record):
 class Launch(SparseRecord):
     """How EC2 instances are launched; each ends by itself after `most_hours` at the latest.
 
-    A key and a security group are made for the rental unless `key_name` and `security_groups` name
-    some. Such a group lets its nodes reach each other, and `ssh_from` (None: the address that this
-    machine has on the internet) reach their ssh.
+    A launch template names image, key, network, placement and profile; what is given beside it
+    counts instead. Without one, image and a subnet are needed; a key and a security group are made
+    for the rental unless `key_name` and `security_groups` name some. Such a group lets its nodes
+    reach each other, and `ssh_from` (None: the address that this machine has on the internet)
+    reach their ssh.
     `subnets` lists one by availability zone, in the order in which they are asked for instances.
     With `public`, ssh connects to their public addresses; among themselves they use private ones.
     A program on an instance that says nothing for `silence_s` counts as lost.
     """
 
-    SPARSE = ("subnets", "silence_s", "volume", "ssh_from")
+    SPARSE = (
+        *("launch_template", "version", "subnets", "silence_s", "volume", "profile"),
+        "ssh_from",
+    )
 
     region: Name
-    image: str
+    launch_template: Name | None = None
+    version: str = "$Default"
+    image: str | None = None
     key_name: str | None = None
     subnet: str | None = None
     subnets: Mapping[Name, str] = {}
@@ -120,23 +127,18 @@ class Launch(SparseRecord):
     most_hours: float = Field(default=6, gt=0, le=24 * 7, allow_inf_nan=False)
     silence_s: float = Field(default=600.0, gt=0, allow_inf_nan=False)
     volume: Volume = Volume()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _names_no_template(cls, fields: object) -> object:
-        gone = {"launch_template", "version", "profile"}
-        if isinstance(fields, dict) and (named := sorted(gone & fields.keys())):
-            raise ValueError(
-                f"{', '.join(named)}: nothing is launched from a template any more; write image, "
-                "key_name, security_groups, subnets and volume here"
-            )
-        return fields
+    profile: str | None = None
 
     @model_validator(mode="after")
     def _says_enough(self) -> "Launch":
-        if bool(self.subnet) == bool(self.subnets):
-            raise ValueError("give `subnet`, or `subnets` by zone, and not both")
-        if not (self.security_groups or self.public or self.ssh_from):
+        if self.subnet and self.subnets:
+            raise ValueError("give `subnet`, or `subnets` by zone, not both")
+        needed = {"image": self.image, "subnet": self.subnet or self.subnets}
+        lacking = [name for name, value in needed.items() if not value]
+        if lacking and self.launch_template is None:
+            raise ValueError(f"without a launch_template, {', '.join(lacking)} must be given")
+        makes_group = self.launch_template is None and not self.security_groups
+        if makes_group and not self.public and self.ssh_from is None:
             raise ValueError(
                 "with `public: false`, say in `ssh_from` which address nodes see you at"
             )

@@ -179,7 +179,7 @@ def open_access(
     """Make the key and the group that a launch lacks, and return how it is done with them.
 
     Beside it stand the words of ssh that log in with the key, if one was made: its file this user
-    alone can read.
+    alone can read. A launch template names its own.
 
     Args:
         provider: of the region.
@@ -192,7 +192,7 @@ def open_access(
     Raises:
         ProbeFailed: EC2 refuses, or the caller's own address is not known.
     """
-    if how.key_name and how.security_groups:
+    if how.launch_template is not None or (how.key_name and how.security_groups):
         return how, []
     asked = AccessIntent(token=owner, region=how.region, at=clock.now())
     book.write(asked)

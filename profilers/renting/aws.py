@@ -39,20 +39,30 @@ _WHEN = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) GMT\)")
 
 
 def launch(how: Launch, intent: LaunchIntent, home_token: str) -> Mapping[str, Any]:
-    """Return the request of a launch, the same for each attempt at it."""
+    """Return the request of a launch, the same for each attempt at it.
+
+    What is named beside a launch template counts instead of what the template says.
+    """
     request: dict[str, Any] = {
         "ClientToken": intent.token,
         "InstanceType": intent.node_type,
-        "ImageId": how.image,
         "MinCount": intent.count,
         "MaxCount": intent.count,
-        "KeyName": how.key_name,
-        "SubnetId": how.places.get(intent.zone, how.subnet),
-        "SecurityGroupIds": list(how.security_groups),
         "InstanceInitiatedShutdownBehavior": "terminate",
         "UserData": script(intent),
         "TagSpecifications": _tags(intent, home_token),
     }
+    if how.launch_template is not None:
+        template = {"LaunchTemplateId": how.launch_template, "Version": how.version}
+        request["LaunchTemplate"] = template
+    named = {
+        "ImageId": how.image,
+        "KeyName": how.key_name,
+        "SubnetId": how.places.get(intent.zone, how.subnet),
+        "SecurityGroupIds": list(how.security_groups),
+        "IamInstanceProfile": {"Name": how.profile} if how.profile else None,
+    }
+    request |= {key: value for key, value in named.items() if value}
     if how.volume.device is not None:
         disk = {"VolumeSize": how.volume.gb, "VolumeType": "gp3", "DeleteOnTermination": True}
         request["BlockDeviceMappings"] = [{"DeviceName": how.volume.device, "Ebs": disk}]
@@ -120,7 +130,7 @@ def check_volumes(volumes: Iterable[Mapping[str, Any]], most_gb: float) -> None:
             if not attached.get("DeleteOnTermination", False):
                 raise ProbeFailed(
                     f"volume {volume['VolumeId']} would stay when {id_} has ended; set "
-                    "DeleteOnTermination in the image"
+                    "DeleteOnTermination in the launch template or image"
                 )
     for id_, size_gb in sizes.items():
         if size_gb > most_gb:

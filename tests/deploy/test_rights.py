@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 import yaml
 from botocore import xform_name
@@ -46,6 +47,7 @@ REAPER = ("deploy/reaper.py",)
 _CLIENT = r"\b(boto3\.|create_)?client\(\"?[a-z]"
 PLACES = ("assets", "fleet", "pipelines", "profilers", "studies", "warehouse", "deploy")
 SERVICES = ("ec2", "pricing")
+PROFILE = "stepcast-node"
 
 
 class Calls(list[tuple[str, str, Mapping[str, Any]]]):
@@ -60,6 +62,8 @@ def _needed(service: str, operation: str, parameters: Mapping[str, Any]) -> Iter
     yield f"{service}:{operation}"
     if parameters.get("TagSpecifications"):
         yield "ec2:CreateTags"
+    if parameters.get("IamInstanceProfile"):
+        yield "iam:PassRole"
 
 
 @pytest.fixture
@@ -147,6 +151,9 @@ def launch(ec2: Ec2, token: str) -> None:
 
 
 def test_renting_needs_what_its_policy_allows(cloud: Cloud, tmp_path: Path, calls: Calls) -> None:
+    host, port = cloud.moto
+    iam = boto3.client("iam", region_name=REGION, endpoint_url=f"http://{host}:{port}")
+    iam.create_instance_profile(InstanceProfileName=PROFILE)
     how = Launch(
         region=REGION,
         image="ami-12345678",
@@ -162,6 +169,10 @@ def test_renting_needs_what_its_policy_allows(cloud: Cloud, tmp_path: Path, call
     assert ec2.tagged_access("0" * 12) == {"stepcast-0"}
     assert close_accesses(ec2, book, ["stepcast-0"], print, 0.0) == ()
     check(calls, allowed(statements("Rent")), *RENTING)
+    calls.clear()
+    ec2.how = how.model_copy(update={"profile": PROFILE})
+    launch(ec2, "t1")
+    assert calls.actions() - allowed(statements("Rent")) == allowed(statements("Profile"))
 
 
 def test_the_reaper_needs_what_its_role_allows(
@@ -192,6 +203,7 @@ def test_rights_are_bound_to_what_is_ours() -> None:
                 "ec2:CreateAction": ["RunInstances", "ImportKeyPair", "CreateSecurityGroup"]
             }
         },
+        "iam:PassRole": {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
     }
     everything = [
         statement for policy in template("rights.yaml") for statement in statements(policy)

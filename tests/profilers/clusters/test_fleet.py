@@ -55,8 +55,6 @@ def test_other_machines_are_another_host(file: Path) -> None:
         (TWO.replace("lab.xeon", "../xeon"), r".*\.\./xeon.*: string should match pattern"),
         (TWO.replace("10.0.0.1", "-oProxyCommand=reboot"), r": machines\[0\]\.address: "),
         (TWO + "interface: '-w/etc/passwd'", ": interface: string should match pattern"),
-        (TWO + "ec2: {region: r, launch_template: lt-1, version: '3'}", ".*image, key_name, sec"),
-        (TWO + "ec2: {region: r, image: ami-1}", r".*give `subnet`, or `subnets` by zone"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(file: Path, content: str, said: str) -> None:

@@ -94,6 +94,7 @@ def test_nodes_reach_each_other_and_the_caller_their_ssh(cloud: Cloud, tmp_path:
     ("given", "made"),
     [
         ({"key_name": "lab", "security_groups": ("sg-1",)}, []),
+        ({"launch_template": "lt-1"}, []),
         ({"security_groups": ("sg-1",)}, ["DescribeKeyPairs", "ImportKeyPair"]),
     ],
 )

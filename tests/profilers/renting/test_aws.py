@@ -103,9 +103,17 @@ def test_a_launch_has_its_token_its_tags_its_end_and_its_highest_price(
     assert "shutdown -P +90 " in aws.script(INTENT)
 
 
-def test_volumes_of_a_size_are_asked_for_and_no_bid_on_demand() -> None:
-    how = HOW.model_copy(update={"volume": Volume(gb=50, device="/dev/xvda")})
-    request = launch(how, INTENT.model_copy(update={"market": "on_demand"}), "home")
+def test_what_is_given_beside_a_launch_template_counts() -> None:
+    how = Launch(
+        region="us-east-1",
+        launch_template="lt-1",
+        version="7",
+        volume=Volume(gb=50, device="/dev/xvda"),
+    )
+    on_demand = INTENT.model_copy(update={"market": "on_demand", "zone": None})
+    request = launch(how, on_demand, "home")
+    assert request["LaunchTemplate"] == {"LaunchTemplateId": "lt-1", "Version": "7"}
+    assert not {"ImageId", "KeyName", "SubnetId", "SecurityGroupIds"} & request.keys()
     assert "InstanceMarketOptions" not in request
     (disk,) = request["BlockDeviceMappings"]
     assert disk["Ebs"] == {"VolumeSize": 50, "VolumeType": "gp3", "DeleteOnTermination": True}
