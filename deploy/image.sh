@@ -1,7 +1,7 @@
 #!/bin/bash
 # Makes an Ubuntu instance of EC2 into one that Stepcast measures on; an image of it is what a fleet file names.
 #
-#   sudo PACKAGES="$(grep -Ev '^(#|dagster)' requirements.lock | tr '\n' ' ')" bash deploy/image.sh
+#   sudo PACKAGES="$(grep -Ev '^(#|dagster|psycopg2)' requirements.lock | tr '\n' ' ')" bash deploy/image.sh
 #
 # PACKAGES   Python packages, as pip takes them: those of requirements.lock.
 # TO         the folder that gets Python and them; /opt/stepcast if not given.

@@ -121,6 +121,8 @@ missing_tools() {
     # Tests alone need these.
     command -v sshd >/dev/null || echo openssh-server
     command -v chromium >/dev/null || echo chromium
+    command -v nginx >/dev/null || echo nginx-light
+    ls -d /usr/lib/postgresql/*/bin >/dev/null 2>&1 || echo postgresql
 }
 
 install_tools() {

@@ -66,6 +66,15 @@ def _no_sshd() -> str | None:
     return None if sshd else "no sshd here: apt-get install openssh-server"
 
 
+def _no_services() -> str | None:
+    from tests.pipelines.proxy import NGINX
+    from tests.postgres import programs
+
+    missing = {"postgresql": programs(), "nginx-light": NGINX, "openssl": shutil.which("openssl")}
+    packages = " ".join(package for package, program in missing.items() if program is None)
+    return f"no server here: apt-get install {packages}" if packages else None
+
+
 def _no_browser() -> str | None:
     return None if shutil.which("chromium") else "no browser here: apt-get install chromium"
 
@@ -88,6 +97,7 @@ def _no_aws() -> str | None:
 OBSTACLES: dict[str, Callable[[], str | None]] = {
     "browser": _no_browser,
     "cluster": _no_cluster,
+    "services": _no_services,
     "sshd": _no_sshd,
     "gpu": _no_gpu,
     "aws": _no_aws,

@@ -11,6 +11,7 @@ EXTRAS = {
     "boto3": "aws",
     "botocore": "aws",
     "transformers": "huggingface",
+    "dagster_postgres": "services",
 }
 """Modules, and the extra of each."""
 

@@ -3,6 +3,7 @@
 import os
 import sys
 from contextlib import suppress
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -101,15 +102,35 @@ def support(
         print_text(f"{100 * share_answered():.0f} % of the types that make a model are answered.")
 
 
+class Part(StrEnum):
+    """What a service manager starts one by one."""
+
+    CODE = "code"
+    DAEMON = "daemon"
+    WEB = "web"
+
+
 def ui(
     port: Annotated[int, typer.Option(help="Where it listens.")] = 3000,
     address: Annotated[str, typer.Option(help="Address on which it listens.")] = "127.0.0.1",
+    only: Annotated[
+        Part | None,
+        typer.Option(
+            help="Start one of its three services alone, for a service manager: code (executes "
+            "runs), daemon (queue, schedules, sensors) or web."
+        ),
+    ] = None,
+    code: Annotated[
+        str, typer.Option(help="With --only: HOST:PORT of the service code.")
+    ] = "127.0.0.1:4266",
 ) -> None:
     """Start Dagster's web interface; Ctrl-C ends it.
 
-    Anybody who reaches it may do everything: docs/fleet.md says how to guard it.
+    Anybody who reaches it may do everything: docs/services.md.
 
     Example: stepcast ui --port 3001
+
+    Example: stepcast ui --only daemon
     """
     from assets.landed import report_landed
     from pipelines import dagster_history
@@ -117,15 +138,34 @@ def ui(
     from warehouse.home import CHECKOUT, home
     from warehouse.records import BadInput
 
-    with dagster_history.instance(home()) as instance, suppress(BadInput):
-        report_landed(instance, home())
+    code_host, _, code_port = code.rpartition(":")
+    if not code_host or not code_port.isdecimal():
+        raise BadInput(f"--code: expected HOST:PORT, found {code!r}")
+    if only in (None, Part.CODE):
+        with dagster_history.instance(home()) as instance, suppress(BadInput):
+            report_landed(instance, home())
     dagster_history.prepare(home())
     os.environ["STEPCAST_HOME"] = str(home())
-    # Its successor, `dg dev`, is a tool for developers, which users need not have.
-    quiet = ["-W", "ignore:Function `dev_command` is superseded"]
     module = ["-m", dagster_history.MODULE, "--working-directory", str(CHECKOUT)]
-    command = [*quiet, "-m", "dagster", "dev", *module, "--host", address, "--port", str(port)]
-    typer.echo(f"the history in {home()}: http://{address}:{port}", err=True)
+    listens = ["--host", address, "--port", str(port)]
+    if only is None:
+        # Its successor, `dg dev`, is a tool for developers, which users need not have.
+        quiet = ["-W", "ignore:Function `dev_command` is superseded"]
+        command = [*quiet, "-m", "dagster", "dev", *module, *listens]
+    elif only is Part.CODE:
+        listens = ["--host", address, "--port", code_port]
+        command = ["-m", "dagster", "code-server", "start", *module, *listens]
+    else:
+        workspace = ["-w", str(dagster_history.workspace(home(), code_host, int(code_port)))]
+        command = (
+            ["-m", "dagster._daemon", "run", *workspace]
+            if only is Part.DAEMON
+            else ["-m", "dagster_webserver", *workspace, *listens]
+        )
+    what = "the history" if only is None else f"{only} of the history"
+    typer.echo(
+        f"{what} in {home()}" + f": http://{address}:{port}" * (only in (None, Part.WEB)), err=True
+    )
     if has_fleet():  # its `on_change` hears of failures
         os.environ[VARIABLE] = str(fleet_file().absolute())
     os.chdir(home())  # in the checkout Dagster would warn of the dagster.yaml there

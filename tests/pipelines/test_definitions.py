@@ -274,11 +274,3 @@ def test_a_home_shows_the_studies_that_have_run_there(
     assert [file.stem for file in shown_files(home)] == ["reference_ddp", "variance", study.stem]
     monkeypatch.setattr("pipelines.lineage.studies_of", lambda _: {"fleet.emu.avx2.s15"})
     assert [file.stem for file in shown_files(home)] == ["demo", study.stem]
-
-
-def test_what_costs_goes_first_and_the_fleet_last() -> None:
-    priorities = {
-        name: int(committed().resolve_job_def(name).tags.get("dagster/priority", 0))
-        for name in ("reap", "demo", "fleet_profiles", "fleet_watch")
-    }
-    assert priorities == {"reap": 10, "demo": 0, "fleet_profiles": -1, "fleet_watch": -1}

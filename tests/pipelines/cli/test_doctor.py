@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from pipelines.cli.doctor import HostFinding, examine, exit_code
 from profilers import commands
@@ -130,3 +131,29 @@ def test_the_web_interface_shows_the_history_of_this_home(
     assert arguments[3:8] == ["-m", "dagster", "dev", "-m", "pipelines.definitions"]
     assert arguments[-4:] == ["--host", "127.0.0.1", "--port", "3456"]
     assert (home / "dagster.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        ("code", ["dagster", "code-server", "start", "-m", "pipelines.definitions"]),
+        ("daemon", ["dagster._daemon", "run", "-w"]),
+        ("web", ["dagster_webserver", "-w"]),
+    ],
+)
+def test_each_of_its_services_starts_alone(
+    part: str, words: list[str], stepcast: Stepcast, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[list[str]] = []
+    monkeypatch.chdir(home)  # put back where the command goes
+    monkeypatch.setattr("os.execv", lambda _, arguments: started.append(arguments))
+    assert stepcast("ui", "--only", part, "--code", "code:99").code == 0
+    ((_, module, *arguments),) = started
+    assert (module, arguments[: len(words)]) == ("-m", words)
+    if part == "code":
+        assert arguments[-4:] == ["--host", "127.0.0.1", "--port", "99"]
+    else:
+        workspace = yaml.safe_load((home / "workspace.yaml").read_text())
+        server = {"host": "code", "port": 99, "location_name": "pipelines.definitions"}
+        assert workspace == {"load_from": [{"grpc_server": server}]}
+    assert stepcast("ui", "--only", part, "--code", "99").code == 2
