@@ -18,7 +18,9 @@ def out_of_scope_for_servers(scenario: Scenario) -> Refusal | None:
     """Refuse other training than asynchronous TensorFlow's with parameter servers."""
     kind, framework = scenario.strategy.kind, scenario.workload.framework
     if (kind, framework) == ("async_parameter_server", "tensorflow"):
-        return None
+        order = scenario.strategy.order
+        is_known = order in ("framework", "tic")
+        return None if is_known else Refusal(f"it knows no transfers in {order} order")
     reason = f"it is about asynchronous training of tensorflow, not {kind} of {framework}"
     return Refusal(reason, foreign=True)
 

@@ -49,6 +49,11 @@ def execute_sweep(folder: SweepFolder, workers: int) -> None:
                 for process in multiprocessing.active_children():
                     process.terminate()
                 raise
+    if missing := folder.missing:
+        raise StepcastError(
+            f"{folder.path}: {len(missing)} parts are gone that were made; ask again, and leave "
+            "the folder alone meanwhile"
+        )
 
 
 def _begin_process() -> None:

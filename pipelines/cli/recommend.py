@@ -62,9 +62,10 @@ def recommend(
 
     if html is not None:
         from pipelines.cli.recommendation import answer_page
+        from warehouse.durable_files import write_text
 
         try:
-            html.write_text(answer_page(answer, model, options))
+            write_text(html, answer_page(answer, model, options))
         except OSError as error:
             raise BadInput(f"{html} cannot be written: {error.strerror}") from error
         if not as_json:

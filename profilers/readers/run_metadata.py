@@ -8,6 +8,7 @@ A transfer is one operation, that of its `_Recv`; its `_Send` is an operation of
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -190,7 +191,9 @@ def _sizes(
 def _tensor_bytes(description: Any) -> int:
     from tensorflow.python.framework import dtypes
 
-    size = dtypes.as_dtype(description.dtype).size if description.dtype else 0
+    size = 0
+    with suppress(TypeError):  # what a newer TensorFlow knows has no size here
+        size = dtypes.as_dtype(description.dtype).size if description.dtype else 0
     size_bytes = product([size, *(dimension.size for dimension in description.shape.dim)])
     if size_bytes is None:
         raise BadInput("a tensor of a size beyond 2^63 bytes")

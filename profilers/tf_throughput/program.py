@@ -62,7 +62,7 @@ def _worker(config: dict[str, Any], threads: Any, say: Say) -> FreeStepper:
         step = tf.group(minimize, *tf.get_collection(tf.GraphKeys.UPDATE_OPS))
         initializer = tf.global_variables_initializer()
     graph = tf.get_default_graph()
-    if config["order"] != "framework":
+    if config["order"] == "tic":
         graph = with_order(graph, step.name, device)
     session = tf.Session(server.target, graph, config=threads)
     initializer, step = (

@@ -21,7 +21,7 @@ from tests.homes import PYTORCH, TENSORFLOW
 from tests.made_run import ddp_curve, made_run, raw_table
 from warehouse.landing import land
 from warehouse.records import BadInput, Scenario
-from warehouse.requirements import Requirement, Subject
+from warehouse.requirements import Refusal, Requirement, Subject
 from warehouse.sql import read_only
 from warehouse.warehouse import Warehouse
 
@@ -221,6 +221,21 @@ def test_refusals_name_what_to_measure(warehouse: Warehouse) -> None:
     assert [refusal.reason for refusal in slower.refused] == [
         "no links of 100 Mb/s, no allreduce of emu.avx512.s15 on 100 Mb/s links"
     ]
+
+
+def test_a_run_of_an_order_that_only_early_editions_had_is_read_and_not_forecast(
+    warehouse: Warehouse,
+) -> None:
+    (scenario,) = async_curve(workers=[2]).scenarios("emulated")
+    strategy = scenario.strategy.model_copy(update={"order": "reverse"})
+    reverse = scenario.model_copy(update={"strategy": strategy})
+    began = datetime(2020, 1, 1, tzinfo=UTC)
+    run = made_run("early", "tf_throughput", began, scenario_id=reverse.scenario_id)
+    land(warehouse.home / "landing", run, reverse, {})
+    assert warehouse.load().loaded == ("early",)
+    assert len(asked(warehouse, [async_curve(workers=[8])], "linear").forecasts) == 1
+    refused = systems_named(["linear"])[0].requires(reverse)
+    assert isinstance(refused, Refusal) and "in reverse order" in refused.reason
 
 
 def test_what_cannot_be_fitted_is_a_refusal_with_its_reason(warehouse: Warehouse) -> None:
