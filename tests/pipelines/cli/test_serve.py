@@ -128,6 +128,10 @@ def test_what_is_asked_when_it_ends_is_answered_or_told_to_ask_again(home: Path)
                 headers = HEADERS | {"Content-Type": "application/json"}
                 connection.request("POST", "/v1/forecasts", json.dumps(question), headers)
             service.match("(it forecasts)")
+            # Connections are taken in their order: what is answered later, all are taken.
+            page = HTTPConnection("127.0.0.1", port, timeout=60)
+            page.request("GET", "/")
+            assert page.getresponse().status == 200
             code, last = service.end(signal.SIGTERM)
             answers = [connection.getresponse() for connection in asked]
             assert half.recv(100).startswith(b"HTTP/1.1 503 ")
