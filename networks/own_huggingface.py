@@ -37,7 +37,6 @@ _CLASSIFIERS = ("score", "classifier")
 """Heads of sequences, which `all-linear` leaves out as it does output embeddings (as `peft`)."""
 _LORA_ALPHA = 2
 """Scale of adapters over their rank; it changes no time."""
-_EXTRA = "stepcast[huggingface]"
 _AUTO = "AutoModelFor"
 _TRAINED = (
     *("MaskedLM", "CausalLM", "ImageClassification", "ObjectDetection", "SemanticSegmentation"),
@@ -140,8 +139,7 @@ def from_config(target: str, batch_size: int, folder: str) -> tuple[Any, dict[st
         library: Any = importlib.import_module("transformers")
     except ModuleNotFoundError:
         raise RefusedConfig(
-            f"{PREFIX}{name}: models of Hugging Face need its library; `pip install "
-            f"transformers`, or install {_EXTRA}"
+            f"{PREFIX}{name}: models of Hugging Face need its library; `pip install transformers`"
         ) from None
     library.logging.set_verbosity_error()
     config = _config(library, name, Path(folder))

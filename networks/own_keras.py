@@ -75,10 +75,7 @@ def trace_model(
     named = _tried(target, lambda: _forward(model, sample), fixed=fixed)
     shape = inputs[0].shape
     # Keras freezes layers, not TensorFlow's variables.
-    frozen = {
-        id(_resource(non_trainable_variable).handle)
-        for non_trainable_variable in model.non_trainable_variables
-    }
+    frozen = {id(_resource(variable).handle) for variable in model.non_trainable_variables}
     steps: dict[str, dict[str, Any]] = {}
     for batch_size in (size, *others):
         each, its_batch = (asked, batch) if batch_size == size else made_of(batch_size)

@@ -395,9 +395,5 @@ def expand(item: object, *, judged: bool) -> object:
 
 def node_types(curves: Sequence[Curve]) -> list[str]:
     """Return the node types of curves in words, each combination once."""
-    return list(
-        dict.fromkeys(
-            " and ".join([*curve.worker, *([curve.server] if curve.server else [])])
-            for curve in curves
-        )
-    )
+    words = (" and ".join(filter(None, (*curve.worker, curve.server))) for curve in curves)
+    return list(dict.fromkeys(words))
