@@ -139,7 +139,8 @@ def from_config(target: str, batch_size: int, folder: str) -> tuple[Any, dict[st
         library: Any = importlib.import_module("transformers")
     except ModuleNotFoundError:
         raise RefusedConfig(
-            f"{PREFIX}{name}: models of Hugging Face need its library; `pip install transformers`"
+            f"{PREFIX}{name}: models of Hugging Face need its library; `pip install transformers`, "
+            "or install stepcast[huggingface]"
         ) from None
     library.logging.set_verbosity_error()
     config = _config(library, name, Path(folder))
