@@ -1,4 +1,4 @@
-"""TensorFlow RunMetadata of a distributed job → operation, edge and timing.
+"""TensorFlow RunMetadata (its messages too) of a distributed job → operation, edge and timing.
 
 Partition graphs give every operation and dependency exactly: `_Send` and `_Recv` nodes carry the
 same `tensor_name`, which is also in the label of the `RecvTensor` entry that times the transfer.
@@ -8,15 +8,18 @@ A transfer is one operation, that of its `_Recv`; its `_Send` is an operation of
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import polars as pl
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
 
 from profilers.readers.contract import product, read_bytes
 from warehouse import limits
@@ -95,9 +98,7 @@ def parse(file: Path) -> Any:
     Raises:
         BadInput: the file is cut off, too long or is something else.
     """
-    from tensorflow.core.protobuf import config_pb2  # takes seconds to import
-
-    metadata = config_pb2.RunMetadata()
+    metadata = RunMetadata()
     try:
         metadata.ParseFromString(read_bytes(file, limits.PROTOBUF_BYTES))
     except DecodeError:
@@ -114,7 +115,7 @@ def _operations(graphs: Iterable[Any]) -> Iterator[ExecutedOperation]:
     for graph in graphs:
         for node in graph.node:
             resource, server = _resource(node)
-            name = _text(node, "tensor_name") if node.op in ("_Send", "_Recv") else None
+            name = _attribute(node, "tensor_name") if node.op in ("_Send", "_Recv") else None
             yield ExecutedOperation(node.name, node.op, resource, server, tuple(node.input), name)
 
 
@@ -122,7 +123,7 @@ def _resource(node: Any) -> tuple[str, int | None]:
     """Return the resource a node uses and, unless that is the worker, the server it belongs to."""
     job, task = _device(node.device)
     if node.op == "_Recv":
-        sender_job, sender_task = _device(_text(node, "send_device"))
+        sender_job, sender_task = _device(_attribute(node, "send_device"))
         if (sender_job, job) == ("ps", "worker"):
             return "downlink", sender_task
         if (sender_job, job) == ("worker", "ps"):
@@ -139,8 +140,10 @@ def _device(name: str) -> tuple[str, int]:
     return match[1], int(match[2])
 
 
-def _text(node: Any, key: str) -> str:
-    return str(node.attr[key].s.decode(errors="replace"))
+def _attribute(node: Any, key: str) -> str:
+    return next(
+        (entry.value.s.decode(errors="replace") for entry in node.attr if entry.key == key), ""
+    )
 
 
 def _edges(
@@ -189,11 +192,8 @@ def _sizes(
 
 
 def _tensor_bytes(description: Any) -> int:
-    from tensorflow.python.framework import dtypes
-
-    size = 0
-    with suppress(TypeError):  # what a newer TensorFlow knows has no size here
-        size = dtypes.as_dtype(description.dtype).size if description.dtype else 0
+    # The type of a reference to a tensor is that of the tensor + 100.
+    size = ELEMENT_BYTES.get(description.dtype % 100, 0)
     size_bytes = product([size, *(dimension.size for dimension in description.shape.dim)])
     if size_bytes is None:
         raise BadInput("a tensor of a size beyond 2^63 bytes")
@@ -243,3 +243,83 @@ def _operation_frame(
 def _edge_frame(edges: Sequence[tuple[int, int, int]]) -> pl.DataFrame:
     pairs = sorted({(source, target) for source, target, _ in edges})
     return pl.DataFrame(pairs, schema={"source": pl.Int32, "target": pl.Int32}, orient="row")
+
+
+# The part of TensorFlow's RunMetadata that Stepcast reads, as protobuf messages of its own.
+#
+# Protobuf skips fields it was not told of, so naming few of them is what makes parsing fast, and no
+# import of TensorFlow (seconds, and gigabytes to install) is needed to read a trace. Numbers and
+# types are those of TensorFlow's tensorflow/core/{protobuf/config,framework/step_stats,…}.proto.
+
+
+_PACKAGE = "stepcast"
+_SCALARS = {
+    "string": FieldDescriptorProto.TYPE_STRING,
+    "bytes": FieldDescriptorProto.TYPE_BYTES,
+    "int32": FieldDescriptorProto.TYPE_INT32,
+    "int64": FieldDescriptorProto.TYPE_INT64,
+}
+MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
+    "RunMetadata": {"step_stats": (1, "StepStats"), "partition_graphs": (3, "GraphDef*")},
+    "StepStats": {"dev_stats": (1, "DeviceStepStats*")},
+    "DeviceStepStats": {"device": (1, "string"), "node_stats": (2, "NodeExecStats*")},
+    "NodeExecStats": {
+        "node_name": (1, "string"),
+        "all_start_micros": (2, "int64"),
+        "all_end_rel_micros": (5, "int64"),
+        "output": (7, "NodeOutput*"),
+        "timeline_label": (8, "string"),
+    },
+    "NodeOutput": {"slot": (1, "int32"), "tensor_description": (3, "TensorDescription")},
+    "TensorDescription": {"dtype": (1, "int32"), "shape": (2, "TensorShapeProto")},
+    "TensorShapeProto": {"dim": (2, "Dim*")},
+    "Dim": {"size": (1, "int64")},
+    "GraphDef": {"node": (1, "NodeDef*")},
+    "NodeDef": {
+        "name": (1, "string"),
+        "op": (2, "string"),
+        "input": (3, "string*"),
+        "device": (4, "string"),
+        "attr": (5, "AttrEntry*"),
+    },
+    "AttrEntry": {"key": (1, "string"), "value": (2, "AttrValue")},
+    "AttrValue": {"s": (2, "bytes")},
+}
+"""Fields of each message: number and type; `*` is repeated. An enumeration travels as int32."""
+
+_SIZES: dict[int, tuple[int, ...]] = {
+    1: (4, 6, 10, 11, 12, *range(24, 34)),
+    2: (5, 14, 15, 16, 17, 19),
+    4: (1, 3, 13, 22),
+    8: (2, 8, 9, 23),
+    16: (18,),
+}
+ELEMENT_BYTES = MappingProxyType({kind: size for size, kinds in _SIZES.items() for kind in kinds})
+"""Bytes of an element by TensorFlow's DataType; types without a fixed size are not listed."""
+
+
+def _class() -> Any:
+    file = FileDescriptorProto(name="run_metadata.proto", package=_PACKAGE, syntax="proto3")
+    for name, fields in MESSAGES.items():
+        message = file.message_type.add(name=name)
+        for field, (number, kind) in fields.items():
+            base = kind.removesuffix("*")
+            repeated = base != kind
+            message.field.add(
+                name=field,
+                number=number,
+                label=(
+                    FieldDescriptorProto.LABEL_REPEATED
+                    if repeated
+                    else FieldDescriptorProto.LABEL_OPTIONAL
+                ),
+                type=_SCALARS.get(base, FieldDescriptorProto.TYPE_MESSAGE),
+                type_name=None if base in _SCALARS else f".{_PACKAGE}.{base}",
+            )
+    pool = DescriptorPool()
+    pool.Add(file)
+    return GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.RunMetadata"))
+
+
+RunMetadata = _class()
+"""Protobuf class of the messages above."""

@@ -62,7 +62,7 @@ def _measure(session: Session, need: PlannedRun) -> Measured:
 
 def _trace(job: SyncJob, steps: int) -> _Trace:
     """Run steps, read what their operations took, and delete the traces."""
-    from profilers.readers import run_metadata  # loads TensorFlow
+    from profilers.readers import run_metadata  # loads protobuf
 
     times, files = job.trace(job.nodes[0], steps)
     trace = run_metadata.read(files, [time.start_us for time in times])

@@ -67,7 +67,7 @@ def _measure(session: Session, need: PlannedRun) -> Measured:
         traced = [time for piece in traces for time in piece.value[0]]
         files = [file for piece in traces for file in piece.value[1]]
         session.say(f"profile {dnn}: read traces")
-        from profilers.readers import run_metadata  # loads TensorFlow
+        from profilers.readers import run_metadata  # loads protobuf
 
         trace = run_metadata.read(files, [time.start_us for time in traced])
         artefact = session.scratch / "run_metadata.tar.gz"

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from profilers.readers import run_metadata
+from profilers.readers.run_metadata import ELEMENT_BYTES, MESSAGES
 from tests.ports import free_port
 from warehouse.records import BadInput
 
@@ -175,3 +176,32 @@ def test_a_later_file_cut_off_is_named(real_files: list[Path], kept: int, tmp_pa
     message = r"cut\.pb: not a whole TensorFlow RunMetadata .*profile the step again$"
     with pytest.raises(BadInput, match=message):
         run_metadata.read([real_files[0], cut], [0, 0])
+
+
+def test_field_numbers_and_types_are_tensorflows() -> None:
+    from tensorflow.core.protobuf import config_pb2
+
+    def check(name: str, descriptor: Any) -> None:
+        for field, (number, kind) in MESSAGES[name].items():
+            declared = descriptor.fields_by_name[field]
+            base = kind.removesuffix("*")
+            assert (declared.number, declared.is_repeated) == (number, base != kind), (name, field)
+            if base in MESSAGES:
+                seen.add(base)
+                check(base, declared.message_type)
+            else:
+                names = {5: "int32", 14: "int32", 3: "int64", 9: "string", 12: "bytes"}
+                assert names[declared.type] == base, (name, field)
+
+    seen = {"RunMetadata"}
+    check("RunMetadata", config_pb2.RunMetadata.DESCRIPTOR)
+    assert seen == set(MESSAGES)
+
+
+def test_sizes_of_elements_are_tensorflows() -> None:
+    from tensorflow.core.framework import types_pb2
+    from tensorflow.python.framework import dtypes
+
+    kinds = [kind for kind in types_pb2.DataType.values() if kind != types_pb2.DT_INVALID]
+    sizes = {kind: dtypes.as_dtype(kind).size for kind in kinds}
+    assert {kind: ELEMENT_BYTES.get(kind % 100, 0) for kind in kinds} == sizes
