@@ -16,7 +16,7 @@ from forecasting.code import code_digest
 from forecasting.history_scope import VisibleRun
 from forecasting.scope import Asked
 from models.system import FittedSystem, System, Tables
-from networks.kept_graphs import keep_in
+from networks.kept_graphs import keep_beside
 from warehouse.home import code_version
 from warehouse.ledger import FitRecord
 from warehouse.records import Backend, BadInput, Scenario
@@ -89,7 +89,7 @@ def read_fits(
     """
     if not groups:
         return {}
-    keep_in(warehouse.home / "graphs")
+    keep_beside(warehouse.home)
     known, kept = warehouse.query("fits"), dict[FitGroup, Mapping[str, Any] | None]()
     counts = {
         names: warehouse.visible_row_counts(names, ids)

@@ -54,6 +54,11 @@ def keep_in(folder: Path | None) -> None:
     _Place.folder = folder
 
 
+def keep_beside(home: Path) -> None:
+    """Keep them in the home of a history from now on."""
+    keep_in(home / "graphs")
+
+
 def kept(name: str) -> Any:
     """Return the fields of a graph as they were kept, None if they were not or are damaged."""
     if _Place.folder is None:

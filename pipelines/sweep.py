@@ -30,6 +30,7 @@ def execute_sweep(folder: SweepFolder, workers: int) -> None:
     context.set_forkserver_preload([__name__])
     numbers = [part.number for part in folder.missing]
     at_a_time = _PROCESS_PARTS * workers
+    # Not `max_tasks_per_child`, with which a pool may wait for ever (python/cpython issue 115634).
     for start in range(0, len(numbers), at_a_time):
         with ProcessPoolExecutor(workers, context, _begin_process) as pool:
             try:

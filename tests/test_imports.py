@@ -1,7 +1,6 @@
 """Who may import whom: read from the source of every room, so that lazy imports count too."""
 
 import ast
-import os
 import re
 import shutil
 import subprocess
@@ -11,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.pipelines.ran import in_interpreter
 
 CHECKOUT = Path(__file__).parents[1]
 ROOMS = (
@@ -275,15 +276,7 @@ _PREDICT = f"predict {_QUESTION} --framework pytorch --strategy all_reduce"
 
 def without_extras(home: Path, *commands: str) -> tuple[list[str], str]:
     """Run commands where no extra is installed; return what each prints, and all errors."""
-    ran = subprocess.run(
-        [sys.executable, "-c", _WITHOUT_EXTRAS, *commands],
-        cwd=CHECKOUT,
-        env={**os.environ, "STEPCAST_HOME": str(home)},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=True,
-    )
+    ran = in_interpreter(_WITHOUT_EXTRAS, home, *commands)
     return re.findall(r"(.*?^exit \d+\n)", ran.stdout, re.DOTALL | re.MULTILINE), ran.stderr
 
 

@@ -141,7 +141,7 @@ def warehouse_here(*, dry_run: bool = False) -> Warehouse:
     Raises:
         BadInput: nothing has been measured in this home, or as `history_here`.
     """
-    from networks.kept_graphs import keep_in
+    from networks.kept_graphs import keep_beside
 
     if not (home() / MAIN).exists():
         raise BadInput(
@@ -149,7 +149,7 @@ def warehouse_here(*, dry_run: bool = False) -> Warehouse:
             "`stepcast run STUDY.yaml`; for GPUs, `stepcast load public` brings what others "
             "measured"
         )
-    keep_in(home() / "graphs")
+    keep_beside(home())
     if dry_run:
         return history_here()
     if (reason := explain_unwritable(home())) is None:

@@ -26,7 +26,7 @@ from forecasting.forecast import ForecastAnswer, predict_curves
 from forecasting.options import ForecastOptions, RentalOptions
 from models.system import System
 from networks.extraction import forget_own_models
-from networks.kept_graphs import keep_in
+from networks.kept_graphs import keep_beside
 from networks.own_huggingface import PREFIX
 from networks.own_model import traced_targets
 from pipelines.cli.answers import PredictAnswer
@@ -110,7 +110,7 @@ class Answers:
     """Answers as the commands give them, from what is published; the home keeps traces and fits."""
 
     def __init__(self) -> None:
-        keep_in(home() / "graphs")
+        keep_beside(home())
         self._configs = tempfile.TemporaryDirectory(prefix="stepcast-configs-")
         self._last = _Published(0)
 

@@ -177,12 +177,14 @@ def covered() -> str:
     """Return where forecasts were judged, as JSON made once for each state of the history."""
     history = home() / HISTORY
     with _COVERAGE_LOCK:
-        return _coverage_as_of(history.stat().st_mtime_ns if history.exists() else 0)
+        modified_ns = history.stat().st_mtime_ns if history.exists() else 0
+        return _coverage_as_of(history.parent, modified_ns)
 
 
 @lru_cache(maxsize=1)
-def _coverage_as_of(_: int) -> str:
-    return _coverage(PublishedHistory(home())).model_dump_json()
+def _coverage_as_of(place: Path, modified_ns: int) -> str:
+    """Return the coverage of a home, kept until its history is another."""
+    return _coverage(PublishedHistory(place)).model_dump_json()
 
 
 def _rows(frame: pl.DataFrame) -> Rows:

@@ -27,6 +27,7 @@ from models.srift.parameters import PAPER as SRIFT_AS_PUBLISHED
 from models.system import FittedSystem, System
 from models.systems import SYSTEMS
 from profilers.probes import PROBES
+from studies.curve import Curve
 from tests.models.async_sgd import captured_job
 from tests.models.async_sgd.frames import chain
 from tests.models.ceer import study as ceer
@@ -365,3 +366,33 @@ def test_one_device_alone_is_no_replica(system: System) -> None:
         update={"strategy": Strategy(kind="single", workers=1), "link_mbps": None}
     )
     assert system.any_recipe or isinstance(system.requires(alone), Refusal)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"worker": "emu.avx2.s15", "server": "emu.server", "link_mbps": 200},
+        {"worker": "emu.avx2.s15 + emu.sse41.s15", "server": "emu.server", "link_mbps": 200},
+        {"worker": "emu.avx2.s15", "strategy": "all_reduce", "link_mbps": 200},
+        {
+            "framework": "pytorch",
+            "worker": "emu.avx2.s15",
+            "strategy": "all_reduce",
+            "link_mbps": 500,
+        },
+        {"framework": "pytorch", "worker": "g5.12xlarge + p3.8xlarge", "strategy": "all_reduce"},
+        {"framework": "pytorch", "worker": "p5.48xlarge", "strategy": "all_reduce"}
+        | {"devices_per_node": 8, "precision": "bfloat16"},
+        {"framework": "pytorch", "worker": "p3.8xlarge", "strategy": "all_reduce"}
+        | {"devices_per_node": 4, "precision": "bfloat16"},
+    ],
+    ids=["servers", "mixed with servers", "tensorflow", "pytorch", "mixed", "eight", "no units"],
+)
+def test_what_is_refused_is_refused_of_more_nodes_of_the_same_types(fields: dict[str, Any]) -> None:
+    """`forecasting.scope` asks a system about one number of nodes where that is refused."""
+    network = {"dnn": "small_cnn", "image_size": 32, "batch_size": 8, "workers": [2, 4, 8]}
+    curve = Curve.model_validate(network | fields)
+    for system in SYSTEMS:
+        answers = [system.requires(scenario) for scenario in curve.scenarios("loopback")]
+        refused = {answer if isinstance(answer, Refusal) else None for answer in answers}
+        assert len(refused) == 1, system.name

@@ -112,15 +112,20 @@ print(*sys.modules, file=sys.stderr)
 
 def modules_after(home: Path, *commands: str) -> set[str]:
     """Return the modules of a fresh interpreter that has run these commands."""
-    ran = subprocess.run(
-        [sys.executable, "-c", _MODULES_AFTER, *commands],
+    return set(in_interpreter(_MODULES_AFTER, home, *commands).stderr.split())
+
+
+def in_interpreter(program: str, home: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run a program in a fresh interpreter, at a home; it has to end well within four minutes."""
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
         cwd=CHECKOUT,
         env={**os.environ, "STEPCAST_HOME": str(home)},
         capture_output=True,
         text=True,
+        timeout=240,
         check=True,
     )
-    return set(ran.stderr.split())
 
 
 def words(question: Mapping[str, str | None], **changes: str | None) -> list[str]:
