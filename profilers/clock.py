@@ -44,6 +44,10 @@ def environment() -> dict[str, str]:
     return {VARIABLE: f"{boot_id()} {offset_ns()}"}
 
 
+class ClockSet(ProbeFailed):
+    """The wall clock was set while others timed by it."""
+
+
 def check_unset(given: Mapping[str, str]) -> None:
     """Refuse that the wall clock was set since programs were given it, by more than a millisecond.
 
@@ -53,11 +57,11 @@ def check_unset(given: Mapping[str, str]) -> None:
         given: the `environment` of those programs.
 
     Raises:
-        ProbeFailed: it was.
+        ClockSet: it was.
     """
     set_ns = offset_ns() - int(given[VARIABLE].partition(" ")[2])
     if abs(set_ns) > _AGREES_NS:
-        raise ProbeFailed(
+        raise ClockSet(
             f"the wall clock was set by {set_ns / 1e9:+.3f} s while traces were recorded, whose "
             "times follow it; run it again"
         )

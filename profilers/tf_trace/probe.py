@@ -6,7 +6,7 @@ the same job takes. Packets captured meanwhile tell when each tensor was on the 
 
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -38,12 +38,26 @@ PIECE_STEPS = 10
 """Steps that are measured again together if something disturbs them."""
 
 
+TRIES = 3
+"""How often steps are traced where the wall clock is set meanwhile, as hosts do now and then."""
+
+
 def _measure(session: Session, need: PlannedRun) -> Measured:
+    for _ in range(TRIES - 1):
+        with suppress(clock.ClockSet):
+            return traced_run(session, need)
+        session.say("the wall clock was set while steps were traced: they are traced once more")
+        session.cluster.clock = clock.environment()
+    return traced_run(session, need)
+
+
+def traced_run(session: Session, need: PlannedRun) -> Measured:
     """Trace steps of one worker; half of the untraced ones come before, half after.
 
     With a capture also find the packets of timed transfers (`captured_fraction` of them).
 
     Raises:
+        ClockSet: the host's wall clock was set meanwhile.
         ProbeFailed: the job failed.
     """
     settings, cluster, dnn = Settings(**need.settings), session.cluster, need.scenario.workload.dnn

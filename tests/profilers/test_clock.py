@@ -2,11 +2,14 @@
 
 import time
 from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from profilers import clock
 from profilers.clusters.base import LoopbackCluster
+from profilers.tf_trace.probe import PROBE, TRIES
 from tests.clocks import DAY, WallClock
 from warehouse.records import NodeGroup, ProbeFailed
 
@@ -57,3 +60,26 @@ def test_traces_beside_our_times_are_refused(wall: WallClock, by: timedelta) -> 
     wall.set(by)
     with pytest.raises(ProbeFailed, match=r"the wall clock was set by [+-]86400.000 s"):
         clock.check_unset(given)
+
+
+@pytest.mark.parametrize("often", [1, TRIES])
+def test_steps_are_traced_again_where_the_clock_is_set(
+    often: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, said, given = LoopbackCluster([WORKER], None), list[str](), list[str]()
+
+    def traced_run(session: Any, need: Any) -> str:
+        given.append(session.cluster.clock[clock.VARIABLE])
+        if len(given) <= often:
+            raise clock.ClockSet("the wall clock was set")
+        return "traced"
+
+    monkeypatch.setattr("profilers.tf_trace.probe.traced_run", traced_run)
+    session: Any = SimpleNamespace(cluster=cluster, say=said.append)
+    if often == TRIES:
+        with pytest.raises(clock.ClockSet):
+            list(PROBE.run(session, [cast(Any, None)]))
+    else:
+        assert list(map(str, PROBE.run(session, [cast(Any, None)]))) == ["traced"]
+    # Programs of the next try read the clock as it is then.
+    assert len(set(given)) == len(said) + 1 == min(often + 1, TRIES)
