@@ -1,15 +1,6 @@
 """Assets of AWS: prices as it tells them, and instances of dead processes that are ended."""
 
-from dagster import (
-    AssetsDefinition,
-    Config,
-    Definitions,
-    MaterializeResult,
-    MetadataValue,
-    ResourceParam,
-    asset,
-    define_asset_job,
-)
+import dagster as dg
 from pydantic import Field
 
 from assets.metadata import OWNERS, of_table
@@ -22,7 +13,7 @@ from warehouse.records import StepcastError
 PRICES_JOB, REAP_JOB = "prices", "reap"
 
 
-class Prices(Config):
+class Prices(dg.Config):
     """What is asked for."""
 
     regions: list[str] = Field(default=[], description="Of AWS; none: that of the fleet file.")
@@ -30,7 +21,7 @@ class Prices(Config):
     days: float = Field(default=DAYS, description="How far back spot prices go.")
 
 
-@asset(
+@dg.asset(
     key=["prices", "observed"],
     description="Instance types, on-demand prices and spot prices by zone, as AWS tells them now.",
     group_name="prices",
@@ -40,35 +31,35 @@ class Prices(Config):
     metadata=of_table("raw.price"),
 )
 def observed(
-    config: Prices, warehouse: WarehouseResource, progress: ResourceParam[Progress]
-) -> MaterializeResult:
+    config: Prices, warehouse: WarehouseResource, progress: dg.ResourceParam[Progress]
+) -> dg.MaterializeResult:
     """Ask AWS, land and load; a region that fails is warned of, unless all do."""
     collected = collect(warehouse.open(), config.regions, config.types, config.days, progress.say)
     for region, error in collected.failed.items():
         progress.warn(f"no prices of {region}: {error}")
     rows = sum(imported.tables["price"].height for imported in collected.seen.values())
-    return MaterializeResult(
+    return dg.MaterializeResult(
         metadata={
-            "dagster/row_count": MetadataValue.int(rows),
-            "regions": MetadataValue.text(", ".join(collected.seen)),
-            "failed": MetadataValue.text(", ".join(collected.failed) or "none"),
-            "runs": MetadataValue.text(
+            "dagster/row_count": dg.MetadataValue.int(rows),
+            "regions": dg.MetadataValue.text(", ".join(collected.seen)),
+            "failed": dg.MetadataValue.text(", ".join(collected.failed) or "none"),
+            "runs": dg.MetadataValue.text(
                 ", ".join(imported.run.run_id for imported in collected.seen.values())
             ),
         }
     )
 
 
-def price_definitions() -> Definitions:
+def price_definitions() -> dg.Definitions:
     """Return the asset and its job."""
-    assets: list[AssetsDefinition] = [observed]
-    job = define_asset_job(
+    assets: list[dg.AssetsDefinition] = [observed]
+    job = dg.define_asset_job(
         PRICES_JOB, selection=assets, description="Ask AWS what instance types cost, and keep it."
     )
-    return Definitions(assets=assets, jobs=[job])
+    return dg.Definitions(assets=assets, jobs=[job])
 
 
-@asset(
+@dg.asset(
     key=["rented", "reaped"],
     description="Instances of dead processes of this home, found by book and tags, and ended.",
     group_name="rented",
@@ -77,7 +68,9 @@ def price_definitions() -> Definitions:
     pool="warehouse",
     metadata=of_table("raw.rented"),
 )
-def reaped(warehouse: WarehouseResource, progress: ResourceParam[Progress]) -> MaterializeResult:
+def reaped(
+    warehouse: WarehouseResource, progress: dg.ResourceParam[Progress]
+) -> dg.MaterializeResult:
     """End what is found, land what it cost; fail if something could not be ended.
 
     Raises:
@@ -88,16 +81,16 @@ def reaped(warehouse: WarehouseResource, progress: ResourceParam[Progress]) -> M
     opened.load()
     if reaped.left:
         raise StepcastError(f"could not be ended: {', '.join(reaped.left)}")
-    ended = MetadataValue.text(", ".join(reaped.ended) or "nothing")
-    return MaterializeResult(metadata={"ended": ended})
+    ended = dg.MetadataValue.text(", ".join(reaped.ended) or "nothing")
+    return dg.MaterializeResult(metadata={"ended": ended})
 
 
-def reaping_definitions() -> Definitions:
+def reaping_definitions() -> dg.Definitions:
     """Return the asset and its job."""
-    job = define_asset_job(
+    job = dg.define_asset_job(
         REAP_JOB,
         selection=[reaped],
         tags={PRIORITY_TAG: "10"},  # every minute of waiting costs
         description="End what dead processes rented.",
     )
-    return Definitions(assets=[reaped], jobs=[job])
+    return dg.Definitions(assets=[reaped], jobs=[job])

@@ -3,16 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from dagster import (
-    AssetCheckResult,
-    AssetChecksDefinition,
-    AssetCheckSeverity,
-    AssetKey,
-    Definitions,
-    asset_check,
-    define_asset_job,
-    in_process_executor,
-)
+import dagster as dg
 
 from assets.resources import RoundsResource, WarehouseResource
 from assets.study_assets import (
@@ -37,7 +28,7 @@ from warehouse.records import Backend
 Found = Callable[[Round, WarehouseResource], Sequence[str]]
 
 
-def checks(of: StudyLineage) -> list[AssetChecksDefinition]:
+def checks(of: StudyLineage) -> list[dg.AssetChecksDefinition]:
     """Return the checks of a study's assets."""
     checks = []
     if "links" in of.profiling:
@@ -68,12 +59,12 @@ def _check(
     find: Found,
     *,
     blocking: bool = False,
-    others: Sequence[AssetKey] = (),
-) -> AssetChecksDefinition:
+    others: Sequence[dg.AssetKey] = (),
+) -> dg.AssetChecksDefinition:
     """Return a check of an asset that passes where `find` finds nothing."""
-    severity = AssetCheckSeverity.ERROR if blocking else AssetCheckSeverity.WARN
+    severity = dg.AssetCheckSeverity.ERROR if blocking else dg.AssetCheckSeverity.WARN
 
-    @asset_check(
+    @dg.asset_check(
         asset=of.key(*key),
         name=find.__name__.strip("_"),
         description=find.__doc__,
@@ -81,9 +72,9 @@ def _check(
         additional_deps=others,
         pool="warehouse",
     )
-    def check(rounds: RoundsResource, warehouse: WarehouseResource) -> AssetCheckResult:
+    def check(rounds: RoundsResource, warehouse: WarehouseResource) -> dg.AssetCheckResult:
         faults = find(rounds.latest(of.path), warehouse)
-        return AssetCheckResult(
+        return dg.AssetCheckResult(
             passed=not faults,
             severity=severity,
             description=name_some(faults) or None,
@@ -159,7 +150,7 @@ JOB_OF_STUDY = {"stepcast/job": "study"}
 """Tag of jobs that run a study, and of their runs: tells them from upkeep in lists."""
 
 
-def definitions_of(path: Path, backend: Backend = "emulated") -> Definitions:
+def definitions_of(path: Path, backend: Backend = "emulated") -> dg.Definitions:
     """Return what Dagster is to know of a study: only the probes and systems that it concerns.
 
     Which these are may depend on the backend: one whose links are as they are has one speed.
@@ -173,12 +164,12 @@ def definitions_of(path: Path, backend: Backend = "emulated") -> Definitions:
         *(measured_asset(of, probe, predicted) for probe in of.measuring),
         *((table_asset(of), report_asset(of)) if of.study.test else ()),
     ]
-    job = define_asset_job(
+    job = dg.define_asset_job(
         of.name,
         selection=assets,
         # What measures runs alone: steps one after another, in one process.
-        executor_def=in_process_executor,
+        executor_def=dg.in_process_executor,
         tags=JOB_OF_STUDY,
         description=of.study.description or f"Profile, predict and measure {of.study.name}.",
     )
-    return Definitions(assets=assets, asset_checks=checks(of), jobs=[job])
+    return dg.Definitions(assets=assets, asset_checks=checks(of), jobs=[job])

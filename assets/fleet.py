@@ -5,24 +5,8 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from pathlib import Path
 
+import dagster as dg
 import polars as pl
-from dagster import (
-    AssetExecutionContext,
-    AssetKey,
-    AssetSpec,
-    ConfigurableResource,
-    DataVersion,
-    Definitions,
-    DynamicPartitionsDefinition,
-    InitResourceContext,
-    MaterializeResult,
-    MetadataValue,
-    ResourceParam,
-    asset,
-    define_asset_job,
-    in_process_executor,
-    multi_asset,
-)
 from pydantic import PrivateAttr
 
 from assets.metadata import OWNERS, of_frame, of_rows, of_table
@@ -42,7 +26,7 @@ from studies.renting import renting
 from warehouse.records import BadInput, Run
 
 
-class FleetResource(ConfigurableResource):
+class FleetResource(dg.ConfigurableResource):
     """The fleet of a home. Runs that measure take turns with those of studies."""
 
     warehouse: WarehouseResource
@@ -50,7 +34,7 @@ class FleetResource(ConfigurableResource):
     _run_id: str = PrivateAttr(default="")
 
     @contextmanager
-    def yield_for_execution(self, context: InitResourceContext) -> Iterator["FleetResource"]:
+    def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["FleetResource"]:
         """Wait for this run's turn and keep it until the run ends."""
         with locked_run(context, Path(self.warehouse.home)):
             self._began = now()
@@ -94,7 +78,7 @@ class FleetResource(ConfigurableResource):
         return Budget(60 * member.max_minutes, spent_s(visits.round_.runs, since))
 
 
-TYPES = DynamicPartitionsDefinition(name="node_type")
+TYPES = dg.DynamicPartitionsDefinition(name="node_type")
 GROUP = "fleet"
 ADD = "A partition is a node type of the fleet: `stepcast fleet add` makes one."
 MEASURES = {"stepcast/measures": "this host"}
@@ -103,17 +87,17 @@ PROFILES, WATCHES = "fleet_profiles", "fleet_watch"
 _PROBES = tuple(name for name in PROBES if name != WATCH)
 
 
-def key(noun: str) -> AssetKey:
+def key(noun: str) -> dg.AssetKey:
     """Return the key of an asset of the fleet."""
-    return AssetKey([GROUP, noun])
+    return dg.AssetKey([GROUP, noun])
 
 
 AFTER = (key("loaded"), key("forecasts"))
 """What follows a member's probes."""
 
 
-def _spec(noun: str, description: str, table: str, kind: str, *deps: str) -> AssetSpec:
-    return AssetSpec(
+def _spec(noun: str, description: str, table: str, kind: str, *deps: str) -> dg.AssetSpec:
+    return dg.AssetSpec(
         key(noun),
         description=f"{description} {ADD}",
         deps=[key(dep) for dep in deps],
@@ -126,7 +110,7 @@ def _spec(noun: str, description: str, table: str, kind: str, *deps: str) -> Ass
     )
 
 
-@asset(
+@dg.asset(
     key=key("condition"),
     description="Whether a node type still is what its profiles say: a new version if it changed. "
     + ADD,
@@ -138,11 +122,11 @@ def _spec(noun: str, description: str, table: str, kind: str, *deps: str) -> Ass
     metadata=of_table("raw.judgement"),
 )
 def condition(
-    context: AssetExecutionContext,
+    context: dg.AssetExecutionContext,
     fleet: FleetResource,
     warehouse: WarehouseResource,
-    progress: ResourceParam[Progress],
-) -> MaterializeResult:
+    progress: dg.ResourceParam[Progress],
+) -> dg.MaterializeResult:
     """Watch a node type; what looks changed is probed a second time at once."""
     visits = fleet.watches(context.partition_key)
     with fleet.renting(visits, progress):
@@ -152,11 +136,11 @@ def condition(
     shown = of_rows(rows)
     for name, worse in rows.select("metric", "change_percent").drop_nulls().iter_rows():
         # Of each number Dagster draws how it has changed over time.
-        shown[f"{in_words(name)}, % worse"] = MetadataValue.float(worse)
-    return MaterializeResult(data_version=DataVersion(version), metadata=shown)
+        shown[f"{in_words(name)}, % worse"] = dg.MetadataValue.float(worse)
+    return dg.MaterializeResult(data_version=dg.DataVersion(version), metadata=shown)
 
 
-@multi_asset(
+@dg.multi_asset(
     name="fleet_probes",
     specs=[
         *(
@@ -169,11 +153,11 @@ def condition(
     pool=POOL,
 )
 def profiles(
-    context: AssetExecutionContext,
+    context: dg.AssetExecutionContext,
     fleet: FleetResource,
     warehouse: WarehouseResource,
-    progress: ResourceParam[Progress],
-) -> Iterator[MaterializeResult]:
+    progress: dg.ResourceParam[Progress],
+) -> Iterator[dg.MaterializeResult]:
     """Profile a node type by its member's probes, as long as its minutes last."""
     visits = fleet.visits(context.partition_key)
     budget, round_ = fleet.budget(visits), visits.round_
@@ -187,7 +171,7 @@ def profiles(
                 # A failed run is loaded too: its visit then waits for its turn.
                 loaded = load(warehouse, progress)
             metadata = of_frame(profile_rows(round_, warehouse.landing, probe), round_) | loaded
-            yield MaterializeResult(asset_key=key(probe), metadata=metadata)
+            yield dg.MaterializeResult(asset_key=key(probe), metadata=metadata)
     except BudgetExceeded as error:
         progress.warn(f"{visits.member.node_type}: {error}")
     if not chosen:
@@ -196,13 +180,13 @@ def profiles(
         visits = fleet.visits(context.partition_key)
         latest_runs = [run.model_dump(include=_SHOWN) for run in visits.runs]
         rows = pl.DataFrame(latest_runs, infer_schema_length=None)
-        yield MaterializeResult(asset_key=key("loaded"), metadata=of_rows(rows))
+        yield dg.MaterializeResult(asset_key=key("loaded"), metadata=of_rows(rows))
 
 
 _SHOWN = {"run_id", "probe", "repeat", "status", "error", "started_at", "ended_at"}
 
 
-def _chosen(probes: tuple[str, ...], context: AssetExecutionContext) -> list[str]:
+def _chosen(probes: tuple[str, ...], context: dg.AssetExecutionContext) -> list[str]:
     """Return those of a member's probes that a run is to materialise.
 
     Raises:
@@ -217,7 +201,7 @@ def _chosen(probes: tuple[str, ...], context: AssetExecutionContext) -> list[str
     return chosen
 
 
-@asset(
+@dg.asset(
     key=key("forecasts"),
     description="Fits to the newest profiles of a node type, and what they forecast of its "
     f"networks. {ADD}",
@@ -231,22 +215,22 @@ def _chosen(probes: tuple[str, ...], context: AssetExecutionContext) -> list[str
     metadata=of_table("pred.ledger"),
 )
 def forecasts(
-    context: AssetExecutionContext,
+    context: dg.AssetExecutionContext,
     fleet: FleetResource,
     warehouse: WarehouseResource,
-    progress: ResourceParam[Progress],
-) -> MaterializeResult:
+    progress: dg.ResourceParam[Progress],
+) -> dg.MaterializeResult:
     """Fits to the newest profiles of a node type, and what they forecast of its networks."""
     visits = fleet.visits(context.partition_key)
     rows = refit(visits.member, visits.round_.backend, warehouse.open(), progress.say)
-    return MaterializeResult(metadata=of_rows(rows))
+    return dg.MaterializeResult(metadata=of_rows(rows))
 
 
 JOBS = tuple(
-    define_asset_job(
+    dg.define_asset_job(
         name,
         selection=selected,
-        executor_def=in_process_executor,
+        executor_def=dg.in_process_executor,
         tags={**MEASURES, PRIORITY_TAG: "-1"},  # what somebody asks for goes first
         description=f"{description} {ADD}",
     )
@@ -257,6 +241,6 @@ JOBS = tuple(
 )
 
 
-def definitions() -> Definitions:
+def definitions() -> dg.Definitions:
     """Return the assets and jobs of the fleet; resources come from elsewhere."""
-    return Definitions(assets=[condition, profiles, forecasts], jobs=JOBS)
+    return dg.Definitions(assets=[condition, profiles, forecasts], jobs=JOBS)

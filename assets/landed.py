@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dagster import AssetKey, AssetMaterialization, DagsterInstance, MetadataValue
+import dagster as dg
 
 from warehouse.sql import read_only
 
@@ -16,7 +16,7 @@ _COUNTED = {
 }
 
 
-def report_landed(instance: DagsterInstance, home: Path) -> int:
+def report_landed(instance: dg.DagsterInstance, home: Path) -> int:
     """Tell Dagster of assets that it has not heard of since they changed; return how many.
 
     What others rest on is told first: Dagster calls an asset unsynced that is older.
@@ -26,18 +26,18 @@ def report_landed(instance: DagsterInstance, home: Path) -> int:
     """
     reported = 0
     for study, kind, noun, count, came_at in read_only(home, _LANDED.read_text()).rows():
-        key = AssetKey([study, kind, noun])
+        key = dg.AssetKey([study, kind, noun])
         last = instance.get_latest_materialization_event(key)
         if last is not None and last.timestamp >= came_at.timestamp():
             continue
         instance.report_runless_asset_event(
-            AssetMaterialization(
+            dg.AssetMaterialization(
                 key,
                 description=f"{count:,} {_COUNTED[kind]} that were loaded, or made by a command.",
                 metadata={
-                    "dagster/row_count": MetadataValue.int(count),
-                    "counts": MetadataValue.text(_COUNTED[kind]),
-                    "newest": MetadataValue.timestamp(came_at),
+                    "dagster/row_count": dg.MetadataValue.int(count),
+                    "counts": dg.MetadataValue.text(_COUNTED[kind]),
+                    "newest": dg.MetadataValue.timestamp(came_at),
                 },
             )
         )

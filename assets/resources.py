@@ -7,16 +7,8 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+import dagster as dg
 import polars as pl
-from dagster import (
-    AssetKey,
-    ConfigurableResource,
-    DagsterInstance,
-    DagsterRunStatus,
-    InitResourceContext,
-    RunsFilter,
-    get_dagster_logger,
-)
 from pydantic import PrivateAttr
 
 from forecasting.study_checks import load_study, load_unchecked
@@ -41,8 +33,12 @@ from warehouse.warehouse import Warehouse
 OWNER_TAG = "stepcast/owner"
 PRIORITY_TAG = "dagster/priority"
 """Runs with a larger one leave the queue first; 0 if not given."""
-_UNDER_WAY = [DagsterRunStatus.STARTING, DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
-UNFINISHED = [DagsterRunStatus.QUEUED, DagsterRunStatus.NOT_STARTED, *_UNDER_WAY]
+_UNDER_WAY = [
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+UNFINISHED = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, *_UNDER_WAY]
 """Runs that wait for their turn too."""
 _held: set[Path] = set()
 
@@ -81,13 +77,13 @@ def owner_tag() -> str:
     return f"{owner.new_prefix()}-run"
 
 
-def free_dead_runs(instance: DagsterInstance) -> list[str]:
+def free_dead_runs(instance: dg.DagsterInstance) -> list[str]:
     """Mark runs whose process died as failed, free their pool slots, and return their ids.
 
     Dagster's daemon would, but only where it is running: a killed run would else hold its pool
     for ever.
     """
-    runs = instance.get_runs(RunsFilter(statuses=_UNDER_WAY))
+    runs = instance.get_runs(dg.RunsFilter(statuses=_UNDER_WAY))
     dead = [run for run in runs if (tag := run.tags.get(OWNER_TAG)) and not owner.is_living(tag)]
     for run in dead:
         why = "The process of this run was killed; the next run resumes it."
@@ -100,7 +96,7 @@ def free_dead_runs(instance: DagsterInstance) -> list[str]:
 _LEDGER = Path(__file__).with_name("ledger.sql")
 
 
-class WarehouseResource(ConfigurableResource):
+class WarehouseResource(dg.ConfigurableResource):
     """The measurement history under `home`; whoever opens it is in the pool `warehouse`."""
 
     home: str
@@ -125,22 +121,22 @@ class WarehouseResource(ConfigurableResource):
 
 
 @contextmanager
-def locked_run(context: InitResourceContext, home: Path) -> Iterator[None]:
+def locked_run(context: dg.InitResourceContext, home: Path) -> Iterator[None]:
     """Wait until a Dagster run may run in a home, and keep the lock while the block runs."""
     if context.instance is not None and context.run is not None:
         context.instance.add_run_tags(context.run.run_id, {OWNER_TAG: owner_tag()})
-    with run_lock(home, get_dagster_logger().info):
+    with run_lock(home, dg.get_dagster_logger().info):
         if context.instance is not None:
             free_dead_runs(context.instance)
         yield
 
 
-def profiles(selected: Collection[AssetKey] | None) -> bool:
+def profiles(selected: Collection[dg.AssetKey] | None) -> bool:
     """Tell whether a run of Dagster profiles for a study, by its assets; none: all of its job."""
     return not selected or any("profiles" in key.path[1:2] for key in selected)
 
 
-class RoundsResource(ConfigurableResource):
+class RoundsResource(dg.ConfigurableResource):
     """The rounds of studies that a run works on; `backend` overrules what their files say.
 
     Runs of one home take turns: two would measure the same scenarios, and a run that waits for a
@@ -155,7 +151,7 @@ class RoundsResource(ConfigurableResource):
     _profiles: bool = PrivateAttr(default=False)
 
     @contextmanager
-    def yield_for_execution(self, context: InitResourceContext) -> Iterator["RoundsResource"]:
+    def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["RoundsResource"]:
         """Wait for this run's turn and keep it until the run ends."""
         with locked_run(context, Path(self.warehouse.home)):
             if context.run is not None:
@@ -178,7 +174,7 @@ class RoundsResource(ConfigurableResource):
             host = host_id(loaded.backend)
             self._opened[path] = open_round(loaded.study, loaded.asking, loaded.backend, host, runs)
             for change in changed_settings(self._opened[path]):
-                get_dagster_logger().info(f"settings: {change}")
+                dg.get_dagster_logger().info(f"settings: {change}")
         return self._opened[path]
 
     def keep(self, path: Path, round_: Round) -> None:
@@ -203,7 +199,9 @@ class RoundsResource(ConfigurableResource):
         if round_ is None:
             raise BadInput(f"nothing of study {loaded.study.name} has run yet; run it first")
         if host != this_host:
-            get_dagster_logger().info(f"nothing of it has run on this host; shown is host {host}")
+            dg.get_dagster_logger().info(
+                f"nothing of it has run on this host; shown is host {host}"
+            )
         self._latest[path] = round_
         return round_
 
@@ -253,12 +251,12 @@ class LoggedProgress(Progress):
 
     def say(self, text: str) -> None:
         """Tell what runs now."""
-        get_dagster_logger().info(text)
+        dg.get_dagster_logger().info(text)
         self._listener.say(text)
 
     def warn(self, text: str) -> None:
         """Tell what the user should know although the run goes on."""
-        get_dagster_logger().warning(text)
+        dg.get_dagster_logger().warning(text)
         self._listener.warn(text)
 
     def finished(self, task: str) -> None:

@@ -4,17 +4,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
+import dagster as dg
 import polars as pl
-from dagster import (
-    AssetKey,
-    AssetsDefinition,
-    AutomationCondition,
-    FreshnessPolicy,
-    MaterializeResult,
-    MetadataValue,
-    ResourceParam,
-    asset,
-)
 
 from assets.metadata import OWNERS, errors, of_figures, of_frame, of_table
 from assets.resources import RoundsResource, WarehouseResource
@@ -32,9 +23,9 @@ from studies.messages import Progress
 from studies.plan import REPORT_NAME, fit_name
 from studies.rounds import Round
 
-_MONTH = FreshnessPolicy.time_window(fail_window=timedelta(days=30))
+_MONTH = dg.FreshnessPolicy.time_window(fail_window=timedelta(days=30))
 POOL = "measuring_host"
-_WHEN = AutomationCondition.eager() & AutomationCondition.all_deps_blocking_checks_passed()
+_WHEN = dg.AutomationCondition.eager() & dg.AutomationCondition.all_deps_blocking_checks_passed()
 
 
 def table_of(probe: str) -> str:
@@ -42,10 +33,10 @@ def table_of(probe: str) -> str:
     return f"raw.{PROBES[probe].tables[0]}"
 
 
-def profile_asset(of: StudyLineage, probe: str) -> AssetsDefinition:
+def profile_asset(of: StudyLineage, probe: str) -> dg.AssetsDefinition:
     """Return the asset that runs a probe for predictors to see, before anything is predicted."""
 
-    @asset(
+    @dg.asset(
         key=of.key("profiles", probe),
         description=PROBES[probe].what,
         group_name=of.name,
@@ -56,23 +47,25 @@ def profile_asset(of: StudyLineage, probe: str) -> AssetsDefinition:
         metadata=of_table(table_of(probe)),
     )
     def profiled(
-        rounds: RoundsResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
-    ) -> MaterializeResult:
+        rounds: RoundsResource, warehouse: WarehouseResource, progress: dg.ResourceParam[Progress]
+    ) -> dg.MaterializeResult:
         round_ = rounds.opened(of.path)
         with rounds.renting(round_, progress):
             round_ = profile(round_, probe, warehouse.landing, progress)
         rounds.keep(of.path, round_)
         loaded = load(warehouse, progress)
         rows = profile_rows(round_, warehouse.landing, probe)
-        return MaterializeResult(metadata=of_frame(rows, round_) | loaded)
+        return dg.MaterializeResult(metadata=of_frame(rows, round_) | loaded)
 
     return profiled
 
 
-def measured_asset(of: StudyLineage, probe: str, predicted: Sequence[AssetKey]) -> AssetsDefinition:
+def measured_asset(
+    of: StudyLineage, probe: str, predicted: Sequence[dg.AssetKey]
+) -> dg.AssetsDefinition:
     """Return the asset that runs a probe on test scenarios, after what is predicted of them."""
 
-    @asset(
+    @dg.asset(
         key=of.key("measured", probe),
         description=f"{PROBES[probe].what} Of test scenarios, after they have been predicted.",
         deps=predicted,
@@ -84,8 +77,8 @@ def measured_asset(of: StudyLineage, probe: str, predicted: Sequence[AssetKey]) 
         metadata=of_table(table_of(probe)),
     )
     def measured(
-        rounds: RoundsResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
-    ) -> MaterializeResult:
+        rounds: RoundsResource, warehouse: WarehouseResource, progress: dg.ResourceParam[Progress]
+    ) -> dg.MaterializeResult:
         round_ = rounds.latest_here(of.path)
         check_predicted(round_, warehouse.published_ledger())
         with rounds.renting(round_, progress):
@@ -93,7 +86,7 @@ def measured_asset(of: StudyLineage, probe: str, predicted: Sequence[AssetKey]) 
         rounds.keep(of.path, round_)
         loaded = load(warehouse, progress)
         samples = run_tables.rows(round_, warehouse.landing, probe, "sample", "measurement")
-        return MaterializeResult(metadata=of_frame(samples, round_) | loaded)
+        return dg.MaterializeResult(metadata=of_frame(samples, round_) | loaded)
 
     return measured
 
@@ -103,22 +96,22 @@ def profile_rows(round_: Round, landing: Path, probe: str) -> pl.DataFrame:
     return run_tables.rows(round_, landing, probe, PROBES[probe].tables[0], "profile")
 
 
-def load(warehouse: WarehouseResource, progress: Progress) -> dict[str, MetadataValue]:
+def load(warehouse: WarehouseResource, progress: Progress) -> dict[str, dg.MetadataValue]:
     """Load whatever has landed; return how much that was. A run set aside is told of."""
     report = warehouse.open().load()
     for run in report.quarantined:
         progress.warn(f"landed run {run.run_id} was set aside in {run.folder}: {run.reason}")
     return {
-        "newly_loaded": MetadataValue.int(len(report.loaded)),
-        "set_aside": MetadataValue.int(len(report.quarantined)),
+        "newly_loaded": dg.MetadataValue.int(len(report.loaded)),
+        "set_aside": dg.MetadataValue.int(len(report.quarantined)),
     }
 
 
-def fit_asset(of: StudyLineage, system: System) -> AssetsDefinition:
+def fit_asset(of: StudyLineage, system: System) -> dg.AssetsDefinition:
     """Return the asset that fits a system; it depends on the probes that the system rests on."""
     probes = dict.fromkeys(need.probe for need in of.rests[system])
 
-    @asset(
+    @dg.asset(
         key=of.key("fits", system.name),
         description=f"The fit of {system.name}. {system.what}",
         deps=[*(of.key("profiles", probe) for probe in probes), *of.learned(system)],
@@ -130,8 +123,8 @@ def fit_asset(of: StudyLineage, system: System) -> AssetsDefinition:
         metadata=of_table("fit.fit"),
     )
     def fits(
-        rounds: RoundsResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
-    ) -> MaterializeResult:
+        rounds: RoundsResource, warehouse: WarehouseResource, progress: dg.ResourceParam[Progress]
+    ) -> dg.MaterializeResult:
         round_, house = rounds.to_forecast(of.path), warehouse.open()
         fits_of = fit_round(system, round_, house, progress)
         progress.finished(fit_name(system.name))
@@ -143,15 +136,15 @@ def fit_asset(of: StudyLineage, system: System) -> AssetsDefinition:
             schema=["dnn", "fit_id", "row_count", "run_ids"],
             orient="row",
         )
-        return MaterializeResult(metadata=of_frame(rows, round_))
+        return dg.MaterializeResult(metadata=of_frame(rows, round_))
 
     return fits
 
 
-def prediction_asset(of: StudyLineage, system: System) -> AssetsDefinition:
+def prediction_asset(of: StudyLineage, system: System) -> dg.AssetsDefinition:
     """Return the asset that writes a system's forecasts to the ledger."""
 
-    @asset(
+    @dg.asset(
         key=of.key("predictions", system.name),
         description=f"What {system.name} forecasts, written to the ledger before anything is "
         f"measured. {system.what}",
@@ -164,19 +157,19 @@ def prediction_asset(of: StudyLineage, system: System) -> AssetsDefinition:
         metadata=of_table("pred.ledger"),
     )
     def predictions(
-        rounds: RoundsResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
-    ) -> MaterializeResult:
+        rounds: RoundsResource, warehouse: WarehouseResource, progress: dg.ResourceParam[Progress]
+    ) -> dg.MaterializeResult:
         round_ = rounds.to_forecast(of.path)
         ledger = predict_missing(system, round_, warehouse.open(), progress)
-        return MaterializeResult(metadata=of_frame(ledger, round_))
+        return dg.MaterializeResult(metadata=of_frame(ledger, round_))
 
     return predictions
 
 
-def table_asset(of: StudyLineage) -> AssetsDefinition:
+def table_asset(of: StudyLineage) -> dg.AssetsDefinition:
     """Return the asset of forecasts beside measurements."""
 
-    @asset(
+    @dg.asset(
         key=of.key("accuracy", "table"),
         deps=[of.key("measured", probe) for probe in of.measuring],
         group_name=of.name,
@@ -186,7 +179,7 @@ def table_asset(of: StudyLineage) -> AssetsDefinition:
         automation_condition=_WHEN,
         metadata=of_table("report.accuracy"),
     )
-    def table(rounds: RoundsResource, warehouse: WarehouseResource) -> MaterializeResult:
+    def table(rounds: RoundsResource, warehouse: WarehouseResource) -> dg.MaterializeResult:
         """Predicted beside measured, one row for each scenario of the round that ran last."""
         round_ = rounds.latest(of.path)
         history = warehouse.open()
@@ -198,15 +191,15 @@ def table_asset(of: StudyLineage) -> AssetsDefinition:
             for curve in scaling(rows)
         )
         shown = of_frame(rows, round_) | figures | errors(by_system(round_, accuracy))
-        return MaterializeResult(metadata=shown)
+        return dg.MaterializeResult(metadata=shown)
 
     return table
 
 
-def report_asset(of: StudyLineage) -> AssetsDefinition:
+def report_asset(of: StudyLineage) -> dg.AssetsDefinition:
     """Return the asset of the HTML report."""
 
-    @asset(
+    @dg.asset(
         key=of.key("accuracy", "report"),
         deps=[of.key("accuracy", "table")],
         group_name=of.name,
@@ -216,16 +209,16 @@ def report_asset(of: StudyLineage) -> AssetsDefinition:
         automation_condition=_WHEN,
     )
     def html_report(
-        rounds: RoundsResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
-    ) -> MaterializeResult:
+        rounds: RoundsResource, warehouse: WarehouseResource, progress: dg.ResourceParam[Progress]
+    ) -> dg.MaterializeResult:
         """The newest round of the whole study as one HTML file that needs no network."""
         progress.say(REPORT_NAME)
         round_ = rounds.whole(of.path)
         evaluation = evaluate(round_, warehouse.open())
         file = report.write(evaluation, warehouse.report)
         progress.finished(REPORT_NAME)
-        return MaterializeResult(
-            metadata={**of_frame(evaluation.rows, round_), "file": MetadataValue.path(file)}
+        return dg.MaterializeResult(
+            metadata={**of_frame(evaluation.rows, round_), "file": dg.MetadataValue.path(file)}
         )
 
     return html_report

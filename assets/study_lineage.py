@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dagster import AssetKey
+import dagster as dg
 
 from forecasting.inputs import input_probes, input_runs_by_system, inputs_of_systems, systems_of
 from models.system import System
@@ -53,21 +53,21 @@ class StudyLineage:
         probes = {need.probe for need in self.needs if need.purpose == purpose}
         return tuple(name for name in PROBES if name in probes)
 
-    def learned(self, system: System) -> list[AssetKey]:
+    def learned(self, system: System) -> list[dg.AssetKey]:
         """Return the profiles of other studies that a system learns from."""
         if not system.transfers_across_hosts:
             return []
         judged = (curve for curve in self.study.curves if curve.is_judged)
         probes = set[str]().union(*(input_probes(system, curve, self.backend) for curve in judged))
         return [
-            AssetKey([name, "profiles", probe])
+            dg.AssetKey([name, "profiles", probe])
             for name in self.study.learns_from
             for probe in sorted(probes)
         ]
 
-    def key(self, group: str, noun: str) -> AssetKey:
+    def key(self, group: str, noun: str) -> dg.AssetKey:
         """Return the key of an asset of this study."""
-        return AssetKey([self.study.name, group, noun])
+        return dg.AssetKey([self.study.name, group, noun])
 
 
 def read_lineage(path: Path, backend: Backend = "emulated") -> StudyLineage:

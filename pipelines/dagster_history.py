@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
+import dagster as dg
 import yaml
-from dagster import DagsterInstance
 from sqlalchemy import create_engine
 from sqlalchemy.exc import OperationalError
 
@@ -54,7 +54,7 @@ def prepare(home: Path) -> None:
 
 
 @contextmanager
-def instance(home: Path) -> Iterator[DagsterInstance]:
+def instance(home: Path) -> Iterator[dg.DagsterInstance]:
     """Open the history of `home`, for runs in this process.
 
     Their output is left alone: Dagster would send it through files and helper programs, which
@@ -62,7 +62,7 @@ def instance(home: Path) -> Iterator[DagsterInstance]:
     """
     prepare(home)
     _write(home / _HERE, {**_settings(home), "compute_logs": _UNCAPTURED})
-    with DagsterInstance.from_config(str(home), _HERE) as opened:
+    with dg.DagsterInstance.from_config(str(home), _HERE) as opened:
         yield opened
 
 

@@ -9,17 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from dagster import (
-    AssetCheckEvaluation,
-    AssetCheckSeverity,
-    AssetKey,
-    DagsterError,
-    DagsterEventType,
-    DagsterExecutionInterruptedError,
-    DagsterInstance,
-    Definitions,
-    JobDefinition,
-)
+import dagster as dg
 
 from assets import fleet as fleet_assets
 from assets.fleet import FleetResource
@@ -39,7 +29,7 @@ _AGAIN_S = 0.1
 
 
 def execute(
-    instance: DagsterInstance,
+    instance: dg.DagsterInstance,
     study: Path,
     backend: Backend,
     progress: Progress,
@@ -67,25 +57,25 @@ def execute(
     return _execute(instance, everything.resolve_job_def(of.name), selection=selection)
 
 
-def execute_item(instance: DagsterInstance, item: AgendaItem, progress: Progress) -> None:
+def execute_item(instance: dg.DagsterInstance, item: AgendaItem, progress: Progress) -> None:
     """Make a visit to a member of the fleet, or watch it.
 
     Raises:
         KeyboardInterrupt: as `execute`.
         StepcastError: as an asset raised it.
     """
-    resource_definitions = Definitions(resources=resources(item.member.backend, progress))
-    job = Definitions.merge(fleet_assets.definitions(), resource_definitions).resolve_job_def(
+    resource_definitions = dg.Definitions(resources=resources(item.member.backend, progress))
+    job = dg.Definitions.merge(fleet_assets.definitions(), resource_definitions).resolve_job_def(
         fleet_assets.WATCHES if item.watches else fleet_assets.PROFILES
     )
     _execute(instance, job, item.member.node_type, fleet.select_assets(item))
 
 
 def _execute(
-    instance: DagsterInstance,
-    job: JobDefinition,
+    instance: dg.DagsterInstance,
+    job: dg.JobDefinition,
     partition: str | None = None,
-    selection: Sequence[AssetKey] | None = None,
+    selection: Sequence[dg.AssetKey] | None = None,
 ) -> Sequence[str]:
     run_id = str(uuid4())
     # Reading traces imports TensorFlow, which would talk on stderr.
@@ -100,14 +90,14 @@ def _execute(
                 partition_key=partition,
                 asset_selection=selection,
             )
-    except DagsterExecutionInterruptedError:
+    except dg.DagsterExecutionInterruptedError:
         raise KeyboardInterrupt from None
-    except DagsterError as error:
-        failed = _failed_checks(instance, run_id, AssetCheckSeverity.ERROR)
+    except dg.DagsterError as error:
+        failed = _failed_checks(instance, run_id, dg.AssetCheckSeverity.ERROR)
         if failed:
             raise StepcastError(f"check {failed[0]}") from error
         raise
-    return _failed_checks(instance, run_id, AssetCheckSeverity.WARN)
+    return _failed_checks(instance, run_id, dg.AssetCheckSeverity.WARN)
 
 
 @contextmanager
@@ -116,7 +106,7 @@ def _no_interrupt_lost() -> Iterator[None]:
     before = sys.unraisablehook
 
     def hook(lost: "sys.UnraisableHookArgs") -> None:
-        if not isinstance(lost.exc_value, DagsterExecutionInterruptedError | KeyboardInterrupt):
+        if not isinstance(lost.exc_value, dg.DagsterExecutionInterruptedError | KeyboardInterrupt):
             before(lost)
             return
         main = threading.main_thread().ident
@@ -132,16 +122,16 @@ def _no_interrupt_lost() -> Iterator[None]:
 
 
 def _failed_checks(
-    instance: DagsterInstance, run_id: str, severity: AssetCheckSeverity
+    instance: dg.DagsterInstance, run_id: str, severity: dg.AssetCheckSeverity
 ) -> list[str]:
     """Return each check that did not pass, with what it found."""
-    entries = instance.all_logs(run_id, of_type=DagsterEventType.ASSET_CHECK_EVALUATION)
+    entries = instance.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
     data = [entry.get_dagster_event().event_specific_data for entry in entries]
     return [
         f"{evaluation.asset_key.to_user_string()} {evaluation.check_name.replace('_', ' ')}: "
         f"{evaluation.description or 'no description'}"
         for evaluation in data
-        if isinstance(evaluation, AssetCheckEvaluation)
+        if isinstance(evaluation, dg.AssetCheckEvaluation)
         and not evaluation.passed
         and evaluation.severity == severity
     ]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from dagster import DefaultScheduleStatus, Definitions, ScheduleDefinition, in_process_executor
+import dagster as dg
 
 from assets import fleet as fleet_assets
 from assets.aws import price_definitions, reaping_definitions
@@ -80,9 +80,9 @@ def shown_files(home: Path) -> Iterator[Path]:
     yield from (file for file in files if file not in own_names or own_names[file] in shown)
 
 
-def all_definitions(with_resources: Mapping[str, object], *files: Path) -> Definitions:
+def all_definitions(with_resources: Mapping[str, object], *files: Path) -> dg.Definitions:
     """Return everything: definitions of studies, prices, and the fleet."""
-    sensors = Definitions(sensors=[fleet.sensor(), notification.tell_of_failures])
+    sensors = dg.Definitions(sensors=[fleet.sensor(), notification.tell_of_failures])
     if os.environ.get("STEPCAST_WEBHOOK"):
         logging.getLogger("dagster").warning(
             "STEPCAST_WEBHOOK tells nobody: %s", INSTEAD_OF_WEBHOOK
@@ -95,8 +95,8 @@ def study_definitions(
     with_resources: Mapping[str, object],
     *files: Path,
     backend: Backend = "emulated",
-    beside: Sequence[Definitions] = (),
-) -> Definitions:
+    beside: Sequence[dg.Definitions] = (),
+) -> dg.Definitions:
     """Return the definitions of studies on a backend, with the resources of a run.
 
     `beside` has what belongs to no study; no study may have the name of a job of it.
@@ -105,7 +105,7 @@ def study_definitions(
     run one after another in one process: nothing may run beside what measures.
     """
     taken = {job.name for of in beside for job in of.jobs or ()}
-    by_job: dict[str, Definitions] = {}
+    by_job: dict[str, dg.Definitions] = {}
     for file in files:
         try:
             of = definitions_of(file, backend)
@@ -120,18 +120,20 @@ def study_definitions(
             continue
         by_job[job.name] = of
     planned = [
-        ScheduleDefinition(
+        dg.ScheduleDefinition(
             name=name,
             job_name=job,
             cron_schedule=cron,
-            default_status=DefaultScheduleStatus.STOPPED,
+            default_status=dg.DefaultScheduleStatus.STOPPED,
             description=description,
         )
         for name, job, cron, description in _SCHEDULES
         if job in {*taken, *by_job}
     ]
-    return Definitions.merge(
+    return dg.Definitions.merge(
         *by_job.values(),
         *beside,
-        Definitions(schedules=planned, resources=with_resources, executor=in_process_executor),
+        dg.Definitions(
+            schedules=planned, resources=with_resources, executor=dg.in_process_executor
+        ),
     )

@@ -4,15 +4,17 @@ The sensor sees every run of the history: of any job, of assets that somebody ma
 of the command line, and runs whose process was killed. A hook of a job would miss most of them.
 """
 
-from dagster import DefaultSensorStatus, RunFailureSensorContext, run_failure_sensor
+import dagster as dg
 
 from fleet.notice import tell
 
 _LONGEST = 400
 
 
-@run_failure_sensor(monitor_all_code_locations=True, default_status=DefaultSensorStatus.RUNNING)
-def tell_of_failures(context: RunFailureSensorContext) -> None:
+@dg.run_failure_sensor(
+    monitor_all_code_locations=True, default_status=dg.DefaultSensorStatus.RUNNING
+)
+def tell_of_failures(context: dg.RunFailureSensorContext) -> None:
     """Tell the command `on_change` of the fleet file of a run that failed: docs/changes.md."""
     run, text = context.dagster_run, context.failure_event.message or "the run ended"
     first = next((event.step_failure_data for event in context.get_step_failure_events()), None)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dagster import ExecuteInProcessResult, materialize
+import dagster as dg
 
 from assets.aws import observed
 from assets.resources import WarehouseResource
@@ -11,9 +11,9 @@ from tests.fleet.paper_watch import Told
 from warehouse.warehouse import Warehouse
 
 
-def collected(home: Path, progress: Told, **config: object) -> ExecuteInProcessResult:
+def collected(home: Path, progress: Told, **config: object) -> dg.ExecuteInProcessResult:
     """Run the asset."""
-    return materialize(
+    return dg.materialize(
         [observed],
         resources={"warehouse": WarehouseResource(home=str(home)), "progress": progress},
         run_config={"ops": {"prices__observed": {"config": config}}},

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+import dagster as dg
 import pytest
-from dagster import AssetKey, AssetsDefinition, Definitions, ExecuteInProcessResult, materialize
 
 from assets.definitions import definitions_of
 from assets.resources import RoundsResource, WarehouseResource
@@ -13,13 +13,13 @@ from tests.synthetic import CAPTURING, ONLY_PROFILES, PYTORCH, write_study
 from warehouse.sql import read_only
 
 
-def run(file: Path, home: Path, *groups: str) -> ExecuteInProcessResult:
+def run(file: Path, home: Path, *groups: str) -> dg.ExecuteInProcessResult:
     """Materialize the assets of some groups of a study; a failure is in the result."""
     definitions = definitions_of(file)
     assets = [
         asset
         for asset in definitions.assets or ()
-        if isinstance(asset, AssetsDefinition) and asset.key.path[1] in groups
+        if isinstance(asset, dg.AssetsDefinition) and asset.key.path[1] in groups
     ]
     keys = {asset.key for asset in assets}
     checks = [
@@ -28,7 +28,7 @@ def run(file: Path, home: Path, *groups: str) -> ExecuteInProcessResult:
         if {key.asset_key for key in check.check_keys} <= keys
     ]
     warehouse = WarehouseResource(home=str(home))
-    return materialize(
+    return dg.materialize(
         [*assets, *checks],
         resources={
             "rounds": RoundsResource(backend="loopback", warehouse=warehouse),
@@ -62,16 +62,16 @@ def test_whatever_is_measured_was_forecast_before(home: Path, tmp_path: Path) ->
     assert judged.filter(system="async_sgd").height == 4
 
 
-def keys(definitions: Definitions) -> set[str]:
+def keys(definitions: dg.Definitions) -> set[str]:
     return {"/".join(key.path[1:]) for key in dependencies(definitions)}
 
 
-def dependencies(definitions: Definitions) -> dict[AssetKey, set[AssetKey]]:
+def dependencies(definitions: dg.Definitions) -> dict[dg.AssetKey, set[dg.AssetKey]]:
     """Return the keys of a study's assets, and of what each depends on."""
     return {
         key: set(asset.asset_deps[key])
         for asset in definitions.assets or ()
-        if isinstance(asset, AssetsDefinition)
+        if isinstance(asset, dg.AssetsDefinition)
         for key in asset.keys
     }
 

@@ -5,14 +5,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
-from dagster import (
-    AssetMaterialization,
-    AssetsDefinition,
-    DagsterInstance,
-    ExecuteInProcessResult,
-    materialize,
-)
 
 from assets import fleet
 from assets.fleet import AFTER, TYPES, FleetResource, key
@@ -34,9 +28,9 @@ LOADED = "SELECT probe FROM raw.run WHERE status = 'ok' ORDER BY started_at"
 
 
 @pytest.fixture
-def instance() -> Iterator[DagsterInstance]:
+def instance() -> Iterator[dg.DagsterInstance]:
     """Yield a history of Dagster that has two partitions."""
-    with DagsterInstance.ephemeral() as made:
+    with dg.DagsterInstance.ephemeral() as made:
         made.add_dynamic_partitions(str(TYPES.name), [NODE_TYPE, OTHER])
         yield made
 
@@ -47,18 +41,18 @@ def join(home: Path, *members: Member) -> None:
 
 def run(
     home: Path,
-    instance: DagsterInstance,
+    instance: dg.DagsterInstance,
     nouns: Sequence[str],
     partition: str = NODE_TYPE,
     progress: Progress | None = None,
-) -> ExecuteInProcessResult:
+) -> dg.ExecuteInProcessResult:
     """Materialize assets of a partition; a failure is in the result."""
     warehouse = WarehouseResource(home=str(home))
-    return materialize(
+    return dg.materialize(
         [
             asset
             for asset in fleet.definitions().assets or ()
-            if isinstance(asset, AssetsDefinition)
+            if isinstance(asset, dg.AssetsDefinition)
         ],
         instance=instance,
         resources={
@@ -72,7 +66,7 @@ def run(
     )
 
 
-def made(result: ExecuteInProcessResult) -> dict[str, AssetMaterialization]:
+def made(result: dg.ExecuteInProcessResult) -> dict[str, dg.AssetMaterialization]:
     """Return what a run materialized, by noun, in that order."""
     materializations = [
         event.materialization
@@ -82,7 +76,7 @@ def made(result: ExecuteInProcessResult) -> dict[str, AssetMaterialization]:
     return {event.asset_key.path[-1]: event for event in materializations}
 
 
-def error_of(result: ExecuteInProcessResult) -> str:
+def error_of(result: dg.ExecuteInProcessResult) -> str:
     (failure,) = result.get_step_failure_events()
     error = failure.step_failure_data.error
     assert error is not None
@@ -98,7 +92,7 @@ AFTERWARDS = [asset_key.path[-1] for asset_key in AFTER]
 
 @pytest.mark.exhaustive
 def test_a_visit_is_profiled_loaded_and_forecast(
-    home: Path, instance: DagsterInstance, probes: PaperProbes
+    home: Path, instance: dg.DagsterInstance, probes: PaperProbes
 ) -> None:
     join(home, member(**SMALL))
     result = run(home, instance, [*member().probes, *AFTERWARDS])
@@ -117,7 +111,7 @@ def test_a_visit_is_profiled_loaded_and_forecast(
 
 
 def test_of_all_that_is_selected_only_the_members_probes_run(
-    home: Path, instance: DagsterInstance, probes: PaperProbes
+    home: Path, instance: dg.DagsterInstance, probes: PaperProbes
 ) -> None:
     """As a backfill of the whole group from the page of Dagster asks for."""
     join(home, member(probes=("links", "contention"), **SMALL), member(OTHER))
@@ -131,7 +125,7 @@ def test_of_all_that_is_selected_only_the_members_probes_run(
 
 
 def test_a_visit_ends_when_its_minutes_are_spent(
-    home: Path, instance: DagsterInstance, probes: PaperProbes
+    home: Path, instance: dg.DagsterInstance, probes: PaperProbes
 ) -> None:
     of = member(max_minutes=0.75, **SMALL)
     join(home, of)
@@ -162,7 +156,7 @@ def test_what_an_interrupted_visit_took_counts(home: Path) -> None:
 
 
 def test_a_probe_that_fails_ends_the_run_and_keeps_what_was_there(
-    home: Path, instance: DagsterInstance, probes: PaperProbes
+    home: Path, instance: dg.DagsterInstance, probes: PaperProbes
 ) -> None:
     join(home, member(**SMALL))
     probes.fail_at = "contention"
@@ -191,7 +185,7 @@ def test_a_wrong_selection_is_one_clear_line(
     nouns: list[str],
     message: str,
     home: Path,
-    instance: DagsterInstance,
+    instance: dg.DagsterInstance,
     probes: PaperProbes,
 ) -> None:
     join(home, member(probes=("links",)))
@@ -204,7 +198,7 @@ def test_a_wrong_selection_is_one_clear_line(
 
 @pytest.mark.usefixtures("probes")
 def test_a_confirmed_change_is_a_new_version_of_that_type(
-    home: Path, instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
+    home: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     join(home, member(probes=("links",)), member(OTHER, probes=("links",)))
     paper = PaperWatch()

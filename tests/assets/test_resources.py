@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
-from dagster import DagsterInstance, DagsterRunStatus, job
 
 from assets import resources
 from assets.resources import (
@@ -91,7 +91,7 @@ with run_lock(Path(sys.argv[1]), print):
 """
 
 
-@job
+@dg.job
 def nothing() -> None:
     """Do nothing."""
 
@@ -138,11 +138,11 @@ def test_only_runs_of_dead_owners_are_ended(
     home: Path, make: Callable[[], str], is_dead: bool
 ) -> None:
     tag = make()
-    with DagsterInstance.ephemeral() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         run = instance.create_run_for_job(
-            nothing, tags={OWNER_TAG: tag} if tag else {}, status=DagsterRunStatus.STARTED
+            nothing, tags={OWNER_TAG: tag} if tag else {}, status=dg.DagsterRunStatus.STARTED
         )
         assert free_dead_runs(instance) == ([run.run_id] if is_dead else [])
         stored = instance.get_run_by_id(run.run_id)
         assert stored is not None
-        assert (stored.status == DagsterRunStatus.FAILURE) == is_dead
+        assert (stored.status == dg.DagsterRunStatus.FAILURE) == is_dead

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import dagster as dg
 import pytest
-from dagster import DagsterInstance
 
 from profilers.steady import hostlock
 from tests.homes import once
@@ -50,7 +50,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def instance() -> Iterator[DagsterInstance]:
+def instance() -> Iterator[dg.DagsterInstance]:
     """Yield a history of Dagster."""
-    with DagsterInstance.ephemeral() as made:
+    with dg.DagsterInstance.ephemeral() as made:
         yield made

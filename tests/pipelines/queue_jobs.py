@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from dagster import Definitions, OpExecutionContext, in_process_executor, job, op
+import dagster as dg
 
 from assets.study_assets import POOL
 
@@ -16,30 +16,30 @@ def _log(line: str) -> None:
         log.write(f"{line}\n")
 
 
-@op(pool=POOL)
-def measuring(context: OpExecutionContext) -> None:
+@dg.op(pool=POOL)
+def measuring(context: dg.OpExecutionContext) -> None:
     """Measure until a test opens the pipe."""
     _log(f"began {context.run_id}")
     (Path(os.environ[FOLDER]) / "pipe").read_bytes()
     _log(f"ended {context.run_id}")
 
 
-@op(pool="warehouse")
-def forecasting(context: OpExecutionContext) -> None:
+@dg.op(pool="warehouse")
+def forecasting(context: dg.OpExecutionContext) -> None:
     """Forecast."""
     _log(f"forecast {context.run_id}")
 
 
-@job(executor_def=in_process_executor)
+@dg.job(executor_def=dg.in_process_executor)
 def measure() -> None:
     """Run what measures."""
     measuring()
 
 
-@job(executor_def=in_process_executor)
+@dg.job(executor_def=dg.in_process_executor)
 def forecast() -> None:
     """Run what forecasts."""
     forecasting()
 
 
-defs = Definitions(jobs=[measure, forecast])
+defs = dg.Definitions(jobs=[measure, forecast])

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
-from dagster import DagsterRunStatus
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from assets.resources import OWNER_TAG
@@ -187,7 +187,7 @@ def run_study(home: Path, study: Path, probes: PaperProbes) -> Ran:
     return Ran(home, study, tuple(probes.asked), answer)
 
 
-def statuses(home: Path) -> list[DagsterRunStatus]:
+def statuses(home: Path) -> list[dg.DagsterRunStatus]:
     """Return how the runs of a home ended, the newest first."""
     with dagster_history.instance(home) as instance:
         return [run.status for run in instance.get_runs()]
@@ -199,7 +199,7 @@ def leave_dead_run(home: Path) -> str:
         dead = instance.create_run_for_job(
             job_def=study_definitions(resources(), DEMO).resolve_job_def("demo"),
             tags={OWNER_TAG: "stepcast-1-1-0-run"},
-            status=DagsterRunStatus.STARTED,
+            status=dg.DagsterRunStatus.STARTED,
         )
         storage = instance.event_log_storage
         storage.initialize_concurrency_limit_to_default("measuring_host")

@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
+import dagster as dg
 import pytest
 import yaml
-from dagster import DagsterInstance, job
 
 from pipelines import dagster_history
 from warehouse.home import CHECKOUT
 
 
-@job
+@dg.job
 def nothing() -> None:
     """Do nothing."""
 
@@ -35,5 +35,5 @@ def test_what_runs_here_is_seen_by_the_web_interface(
     with dagster_history.instance(home) as instance:
         run_id = nothing.execute_in_process(instance=instance).run_id
     monkeypatch.chdir(tmp_path)
-    with DagsterInstance.get() as instance:
+    with dg.DagsterInstance.get() as instance:
         assert [run.run_id for run in instance.get_runs()] == [run_id]

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import dagster as dg
 import pytest
-from dagster import AssetKey, AssetSpec, Definitions
 
 from assets.fleet import WATCHES
 from models.systems import SYSTEMS
@@ -31,28 +31,28 @@ every_forecast = pytest.mark.parametrize(
 
 
 @cache
-def committed() -> Definitions:
+def committed() -> dg.Definitions:
     """Return the definitions of all committed studies, made by the first test that asks."""
     return all_definitions(resources(), *COMMITTED)
 
 
 @cache
-def listed() -> list[AssetSpec]:
+def listed() -> list[dg.AssetSpec]:
     """Return the specs of all their assets."""
     return list(committed().resolve_all_asset_specs())
 
 
-def made(*files: Path) -> Definitions:
+def made(*files: Path) -> dg.Definitions:
     """Return the definitions of study files."""
     return study_definitions(resources(), *files)
 
 
-def upstream(of: Definitions, key: AssetKey) -> set[AssetKey]:
+def upstream(of: dg.Definitions, key: dg.AssetKey) -> set[dg.AssetKey]:
     """Return what an asset depends on."""
     return set(of.resolve_asset_graph().get(key).parent_keys)
 
 
-def in_group(study: str, group: str, of: Definitions | None = None) -> dict[str, AssetKey]:
+def in_group(study: str, group: str, of: dg.Definitions | None = None) -> dict[str, dg.AssetKey]:
     """Return the assets of a study's group by their last name."""
     keys = (of or committed()).resolve_asset_graph().get_all_asset_keys()
     return {key.path[-1]: key for key in keys if key.path[:-1] == [study, group]}
@@ -109,7 +109,7 @@ def test_a_fit_depends_on_exactly_what_its_system_rests_on(study: Study) -> None
         optional = {ask.probe for ask in probed if ask.optional}
         assert asks
         learned = {
-            AssetKey([other, "profiles", probe])
+            dg.AssetKey([other, "profiles", probe])
             for other in study.learns_from
             for probe in required | optional
         }
@@ -203,7 +203,7 @@ def warnings() -> Iterator[list[str]]:
     logger.removeHandler(kept)
 
 
-def jobs(of: Definitions) -> set[str]:
+def jobs(of: dg.Definitions) -> set[str]:
     """Return the names of the jobs of definitions."""
     return {job.name for job in of.jobs or ()}
 
@@ -227,7 +227,7 @@ def test_a_study_that_is_wrong_takes_no_other_with_it(
     good = write_study(tmp_path)
     definitions = made(bad, good)
     assert jobs(definitions) == {"paper"}
-    Definitions.validate_loadable(definitions)
+    dg.Definitions.validate_loadable(definitions)
     (warning,) = warnings
     assert warning.startswith("study left out of the lineage: ")
     assert str(bad) in warning

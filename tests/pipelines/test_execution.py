@@ -3,8 +3,8 @@
 from pathlib import Path
 from threading import Event
 
+import dagster as dg
 import pytest
-from dagster import AssetKey, DagsterExecutionInterruptedError, DagsterRunStatus
 
 from pipelines import dagster_history
 from pipelines.execution import execute
@@ -49,7 +49,7 @@ def test_the_job_predicts_then_measures_then_judges(first_run: Ran) -> None:
     )
     assert order["first"].to_list() == [True]
     assert (home / "report.html").exists()
-    assert statuses(home) == [DagsterRunStatus.SUCCESS]
+    assert statuses(home) == [dg.DagsterRunStatus.SUCCESS]
 
 
 def test_assets_show_rows_columns_and_plots(first_run: Ran) -> None:
@@ -93,7 +93,8 @@ def test_a_blocking_check_stops_what_is_downstream(
     assert probes.asked == ASKED[:3]
     with dagster_history.instance(home) as instance:
         assert (
-            instance.get_latest_materialization_event(AssetKey(["paper", "fits", "linear"])) is None
+            instance.get_latest_materialization_event(dg.AssetKey(["paper", "fits", "linear"]))
+            is None
         )
 
 
@@ -102,7 +103,7 @@ def test_an_interrupt_that_python_ignores_is_not_lost(
 ) -> None:
     class Ignored:
         def __del__(self) -> None:
-            raise DagsterExecutionInterruptedError
+            raise dg.DagsterExecutionInterruptedError
 
     class Interrupted(Progress):
         def finished(self, task: str) -> None:
@@ -121,12 +122,12 @@ def test_a_busy_host_is_warned_of_and_a_dead_run_is_ended(second_run: tuple[Ran,
         warning
     )
     assert statuses(ran.home) == [
-        DagsterRunStatus.SUCCESS,
-        DagsterRunStatus.FAILURE,
-        DagsterRunStatus.SUCCESS,
+        dg.DagsterRunStatus.SUCCESS,
+        dg.DagsterRunStatus.FAILURE,
+        dg.DagsterRunStatus.SUCCESS,
     ]
     with dagster_history.instance(ran.home) as instance:
         ended = instance.get_run_by_id(dead)
         assert ended is not None
-        assert ended.status == DagsterRunStatus.FAILURE
+        assert ended.status == dg.DagsterRunStatus.FAILURE
         assert not instance.event_log_storage.get_concurrency_run_ids()

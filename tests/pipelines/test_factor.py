@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
+import dagster as dg
 import polars as pl
 import pytest
-from dagster import AssetSelection, DagsterInstance
 
 from pipelines.execution import resources
 from pipelines.lineage import study_definitions
@@ -18,7 +18,7 @@ from warehouse.landed_files import seal
 from warehouse.landing import landed_run, run_folders
 from warehouse.warehouse import Warehouse
 
-BEFORE_MEASURING = AssetSelection.key_prefixes(
+BEFORE_MEASURING = dg.AssetSelection.key_prefixes(
     *(["paper", group] for group in ("profiles", "fits", "predictions"))
 )
 Forecasts = Callable[[str, Callable[[], float]], bytes]
@@ -49,7 +49,7 @@ def forecasts(first_run: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         PaperProbes().install(monkeypatch)
         definitions = study_definitions(resources("loopback"), first_run.study)
         keys = sorted(BEFORE_MEASURING.resolve(definitions.resolve_asset_graph()))
-        with DagsterInstance.ephemeral() as instance:
+        with dg.DagsterInstance.ephemeral() as instance:
             job = definitions.resolve_job_def("paper")
             job.execute_in_process(instance=instance, asset_selection=keys)
         ledger = Warehouse(home).query("predictions", study="paper", repeat=2)

@@ -3,15 +3,8 @@
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import dagster as dg
 import pytest
-from dagster import (
-    AddDynamicPartitionsRequest,
-    DagsterInstance,
-    DagsterRunStatus,
-    DeleteDynamicPartitionsRequest,
-    SensorResult,
-    build_sensor_context,
-)
 from dagster._core.remote_origin import (
     RegisteredCodeLocationOrigin,
     RemoteJobOrigin,
@@ -55,43 +48,43 @@ def join(home: Path, *members: Member) -> None:
     write_members(home, {member.node_type: member for member in members})
 
 
-def tick(instance: DagsterInstance) -> SensorResult:
+def tick(instance: dg.DagsterInstance) -> dg.SensorResult:
     """Return what the sensor says when Dagster's daemon wakes it."""
-    context = build_sensor_context(instance=instance)
+    context = dg.build_sensor_context(instance=instance)
     result = fleet.sensor()(context)
-    assert isinstance(result, SensorResult)
+    assert isinstance(result, dg.SensorResult)
     return result
 
 
-def skipped(result: SensorResult) -> str:
+def skipped(result: dg.SensorResult) -> str:
     assert not result.run_requests
     assert result.skip_reason is not None
     return str(result.skip_reason.skip_message)
 
 
-def partitions(instance: DagsterInstance) -> list[str]:
+def partitions(instance: dg.DagsterInstance) -> list[str]:
     """Return the partitions there are after what the sensor asks for."""
     for request in tick(instance).dynamic_partitions_requests or ():
         assert request.partitions_def_name == TYPES.name
-        if isinstance(request, AddDynamicPartitionsRequest):
+        if isinstance(request, dg.AddDynamicPartitionsRequest):
             instance.add_dynamic_partitions(
                 request.partitions_def_name, list(request.partition_keys)
             )
         else:
-            assert isinstance(request, DeleteDynamicPartitionsRequest)
+            assert isinstance(request, dg.DeleteDynamicPartitionsRequest)
             for name in request.partition_keys:
                 instance.delete_dynamic_partition(request.partitions_def_name, name)
     return sorted(instance.get_dynamic_partitions(str(TYPES.name)))
 
 
-def test_an_empty_fleet_says_how_to_fill_it(home: Path, instance: DagsterInstance) -> None:
+def test_an_empty_fleet_says_how_to_fill_it(home: Path, instance: dg.DagsterInstance) -> None:
     result = tick(instance)
     assert skipped(result) == "the fleet has no members: `stepcast fleet add` adds one"
     assert not result.dynamic_partitions_requests
 
 
 @pytest.mark.usefixtures("clock")
-def test_what_is_due_is_asked_for_by_type(home: Path, instance: DagsterInstance) -> None:
+def test_what_is_due_is_asked_for_by_type(home: Path, instance: dg.DagsterInstance) -> None:
     join(home, member(), member(OTHER, probes=("tf_trace", "links"), watched=False))
     result = tick(instance)
     assert result.skip_reason is None
@@ -105,7 +98,7 @@ def test_what_is_due_is_asked_for_by_type(home: Path, instance: DagsterInstance)
     assert other.tags["stepcast/due"] == "never done"
     assert MEASURES.items() <= other.tags.items()
     (request,) = result.dynamic_partitions_requests or ()
-    assert isinstance(request, AddDynamicPartitionsRequest)
+    assert isinstance(request, dg.AddDynamicPartitionsRequest)
     assert list(request.partition_keys) == [NODE_TYPE, OTHER]
 
 
@@ -117,7 +110,7 @@ def test_dagster_accepts_what_is_asked_for_of_partitions_that_are_new(
     monkeypatch.setenv("DAGSTER_HOME", "/nowhere")  # put back what opening the history sets
     join(home, member())
     with dagster_history.instance(home) as instance:
-        context = build_sensor_context(
+        context = dg.build_sensor_context(
             instance_ref=instance.get_ref(),
             repository_def=defs.get_repository_def(),
             sensor_name=fleet.SENSOR,
@@ -130,7 +123,7 @@ def test_dagster_accepts_what_is_asked_for_of_partitions_that_are_new(
 
 
 def test_nothing_due_names_the_next_time(
-    home: Path, instance: DagsterInstance, clock: Clock
+    home: Path, instance: dg.DagsterInstance, clock: Clock
 ) -> None:
     of = member(probes=("links",), watched=False)
     join(home, of, member("emu.gone", every="month", watched=False))
@@ -147,16 +140,16 @@ def test_nothing_due_names_the_next_time(
 @pytest.mark.parametrize(
     ("status", "is_under_way"),
     [
-        (DagsterRunStatus.QUEUED, True),
-        (DagsterRunStatus.STARTED, True),
-        (DagsterRunStatus.CANCELING, True),
-        (DagsterRunStatus.SUCCESS, False),
-        (DagsterRunStatus.FAILURE, False),
-        (DagsterRunStatus.CANCELED, False),
+        (dg.DagsterRunStatus.QUEUED, True),
+        (dg.DagsterRunStatus.STARTED, True),
+        (dg.DagsterRunStatus.CANCELING, True),
+        (dg.DagsterRunStatus.SUCCESS, False),
+        (dg.DagsterRunStatus.FAILURE, False),
+        (dg.DagsterRunStatus.CANCELED, False),
     ],
 )
 def test_nothing_is_asked_for_while_something_measures(
-    status: DagsterRunStatus, is_under_way: bool, home: Path, instance: DagsterInstance
+    status: dg.DagsterRunStatus, is_under_way: bool, home: Path, instance: dg.DagsterInstance
 ) -> None:
     join(home, member())
     place = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("stepcast"), "definitions")
@@ -168,7 +161,7 @@ def test_nothing_is_asked_for_while_something_measures(
         remote_job_origin=RemoteJobOrigin(place, PROFILES),
         job_code_origin=None,
     )
-    create_run_for_test(instance, job_name="demo", status=DagsterRunStatus.STARTED)
+    create_run_for_test(instance, job_name="demo", status=dg.DagsterRunStatus.STARTED)
     result = tick(instance)
     if is_under_way:
         assert skipped(result) == f"run {run.run_id} measures"
@@ -179,7 +172,7 @@ def test_nothing_is_asked_for_while_something_measures(
 
 @pytest.mark.usefixtures("clock")
 def test_nothing_is_asked_for_while_a_study_measures(
-    home: Path, instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
+    home: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     join(home, member())
     monkeypatch.setattr(hostlock, "holder", lambda: "process 17")
@@ -189,7 +182,7 @@ def test_nothing_is_asked_for_while_a_study_measures(
 
 
 @pytest.mark.usefixtures("clock")
-def test_members_are_the_partitions(home: Path, instance: DagsterInstance) -> None:
+def test_members_are_the_partitions(home: Path, instance: dg.DagsterInstance) -> None:
     join(home, member(), member(OTHER))
     assert partitions(instance) == [OTHER, NODE_TYPE]
     assert not tick(instance).dynamic_partitions_requests

@@ -5,8 +5,8 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
-from dagster import DagsterInstance, job, op
 from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import ModuleTarget
 from dagster._daemon import sensor as daemon
@@ -17,7 +17,7 @@ from warehouse.home import CHECKOUT
 from warehouse.records import ProbeFailed
 
 
-@op
+@dg.op
 def measure() -> None:
     """Fail as a probe does."""
     try:
@@ -26,24 +26,24 @@ def measure() -> None:
         raise RuntimeError("links did not land") from error
 
 
-@job
+@dg.job
 def fails() -> None:
     """Run what fails."""
     measure()
 
 
-@op
+@dg.op
 def nothing() -> None:
     """Do nothing."""
 
 
-@job
+@dg.job
 def works() -> None:
     """Run what does not fail."""
     nothing()
 
 
-def ticks(instance: DagsterInstance) -> Generator[None, None, None]:
+def ticks(instance: dg.DagsterInstance) -> Generator[None, None, None]:
     """Let the daemon look at its sensors, again and again."""
     target = ModuleTarget(
         module_name="pipelines.definitions",

@@ -3,8 +3,8 @@
 import shutil
 from pathlib import Path
 
+import dagster as dg
 import pytest
-from dagster import AssetKey
 
 from assets.landed import report_landed
 from pipelines import dagster_history
@@ -21,7 +21,7 @@ def test_assets_of_what_came_without_a_run_are_told_once(copied: Path) -> None:
         reported = report_landed(instance, copied)
         assert reported >= 2 * len(FORECASTERS) + 3
         forecasts = instance.get_latest_materialization_event(
-            AssetKey(["paper", "predictions", "linear"])
+            dg.AssetKey(["paper", "predictions", "linear"])
         )
         assert forecasts is not None
         assert forecasts.asset_materialization is not None

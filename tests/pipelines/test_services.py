@@ -18,9 +18,9 @@ from shutil import which
 from threading import Thread
 from time import monotonic, sleep
 
+import dagster as dg
 import pytest
 import uvicorn
-from dagster import DagsterInstance, job
 from dagster_graphql import DagsterGraphQLClient
 from fastapi import FastAPI, Request, WebSocket
 from gql.transport.requests import RequestsHTTPTransport
@@ -42,7 +42,7 @@ _PATIENCE_S = 120.0
 _AUTHORIZATION = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
 
 
-@job
+@dg.job
 def nothing() -> None:
     """Do nothing."""
 
@@ -65,7 +65,7 @@ def test_the_history_is_in_postgres_and_no_password_in_a_file(
         monkeypatch.setenv(dagster_history.POSTGRES, cluster.url)
         with dagster_history.instance(home) as instance:
             run_id = nothing.execute_in_process(instance=instance).run_id
-        with DagsterInstance.get() as instance:
+        with dg.DagsterInstance.get() as instance:
             assert [run.run_id for run in instance.get_runs()] == [run_id]
     gone = "STEPCAST_POSTGRES: connection to server .* refused"
     with pytest.raises(StepcastError, match=gone) as error:
@@ -298,7 +298,7 @@ def test_a_killed_daemon_loses_no_run_and_doubles_none(
         services.wait(lambda: f"ended {later}" in services.log())
         ran = [f"{what} {run}" for run in (first, sooner, later) for what in ("began", "ended")]
         assert services.log() == [ran[0], f"forecast {passing}", *ran[1:]]
-        with DagsterInstance.get() as instance:
+        with dg.DagsterInstance.get() as instance:
             services.wait(lambda: {run.status.value for run in instance.get_runs()} == {"SUCCESS"})
             assert instance.get_runs_count() == 4
 

@@ -3,8 +3,8 @@
 from itertools import takewhile
 from pathlib import Path
 
+import dagster as dg
 import pytest
-from dagster import DagsterRunStatus
 
 from assets.fleet import TYPES
 from fleet.members import now, read_members, write_members
@@ -112,7 +112,7 @@ def test_what_is_due_is_watched_and_profiled_once(
     added(stepcast, "--probes", "links,contention")
     assert stepcast("fleet", "run").printed == f"{NODE_TYPE}: done\n" * 2
     assert (paper.asked, probes.asked) == (1, ["links", "contention"])
-    assert statuses(home) == [DagsterRunStatus.SUCCESS] * 2
+    assert statuses(home) == [dg.DagsterRunStatus.SUCCESS] * 2
     with dagster_history.instance(home) as instance:
         runs = {run.job_name: run.tags for run in instance.get_runs()}
     assert runs.keys() == {"fleet_watch", "fleet_profiles"}
@@ -154,7 +154,7 @@ def test_a_probe_that_fails_ends_with_its_reason(
     assert answer.code == 1
     assert "no paper left" in answer.err
     assert "Traceback" not in answer.err
-    assert statuses(home) == [DagsterRunStatus.FAILURE]
+    assert statuses(home) == [dg.DagsterRunStatus.FAILURE]
     assert "failed" in stepcast("fleet", "status").out
     assert stepcast("fleet", "run").out.startswith("nothing is due; "), "until its next turn"
     probes.fail_at = ""

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
+import dagster as dg
 import pytest
-from dagster import DagsterRunStatus
 
 from tests.pipelines.ran import ASKED, MEASURED, Ran, Stepcast, statuses
 from tests.synthetic import ONLY_PROFILES, STUDY, PaperProbes, by_workers, write_study
@@ -75,14 +75,14 @@ def test_what_was_interrupted_or_failed_is_one_line_and_is_resumed(
     )
     assert "Traceback" not in answer.err
     assert probes.asked == MEASURED
-    assert statuses(home)[0] == DagsterRunStatus.FAILURE
+    assert statuses(home)[0] == dg.DagsterRunStatus.FAILURE
     plan = stepcast("plan", str(study_file))
     assert plan.err.startswith("study paper, round 1: 1 of 7 runs are missing")
 
     probes.fail_at, probes.asked = "", []
     assert stepcast("run", str(study_file)).code == 0
     assert probes.asked == MEASURED[-1:]
-    assert statuses(home)[0] == DagsterRunStatus.SUCCESS
+    assert statuses(home)[0] == dg.DagsterRunStatus.SUCCESS
     runs = Warehouse(home).query("runs", study="paper")
     assert (runs["status"] == "failed").sum() == 1
     assert set(runs["repeat"]) == {1}
