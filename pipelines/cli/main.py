@@ -1,14 +1,17 @@
 """The command line: its commands by name; the module of each is imported when it is called.
 
-Help of all of them rests on this table alone: what commands work with takes seconds to import.
+Help of all of them is read of their sources: what commands work with takes seconds to import.
 Errors are one line: exit 2 for the user's mistakes, 1 for ours.
 """
 
 import gc
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Annotated, Any, NamedTuple
+from keyword import iskeyword
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -21,100 +24,35 @@ _MODES = ("default", "reduce-overhead")
 """That `--compiled` may name; it needs none."""
 
 
-class Command(NamedTuple):
-    """A function or group of a module of `pipelines.cli`, and the first sentence of its help."""
-
-    name: str
-    module: str
-    summary: str
-    attribute: str | None = None
-    """None: as it is named."""
-
-
-SECTIONS: Mapping[str, Sequence[Command]] = {
-    "Ask how fast, how long and how expensive training will be": (
-        Command(
-            "predict", "predict", "Forecast training that nobody has measured, by every system."
-        ),
-        Command("recommend", "recommend", "Recommend nodes for a job."),
-        Command("sweep", "sweep", "Forecast a grid of scenarios, into Parquet files."),
-        Command("serve", "serve", "Forecast workloads that are asked for over HTTP."),
-    ),
+SECTIONS: Mapping[str, str] = {
+    "Ask how fast, how long and how expensive training will be": "predict recommend sweep serve",
     "Measure here, on a cluster or on rented nodes": (
-        Command("run", "run", "Profile one worker, predict many, measure them, show the error."),
-        Command("plan", "run", "Show what `stepcast run` would do, and how long it takes."),
-        Command(
-            "profile", "profile", "Time the passes of your own model on one node of this machine."
-        ),
-        Command(
-            "train", "train", "Train on nodes that Srift chooses, anew when one is taken away."
-        ),
-        Command("fleet", "fleet", "Profile node types on a schedule, and notice changes.", "app"),
-        Command(
-            "prices", "prices", "Collect prices of node types, and show what was known when.", "app"
-        ),
-        Command(
-            "import",
-            "warehouse",
-            "Bring measurements of others, or your own of GPUs, into the history.",
-            "import_",
-        ),
-        Command("bench", "bench", "Measure how fast Stepcast itself is."),
+        "run plan profile train fleet prices import bench"
     ),
     "Look at what was measured, and how wrong forecasts were": (
-        Command(
-            "accuracy", "query", "Show how wrong each system has been, beside the noise floor."
-        ),
-        Command("report", "run", "Write the HTML report of a study again."),
-        Command("query", "query", "Run one of the queries that come with Stepcast."),
-        Command("sql", "query", "Ask the measurement history in SQL, read-only."),
-        Command("history", "history", "Show what a configuration gave over time, run by run."),
-        Command(
-            "compare",
-            "compare",
-            "Show what differs between two sides of the history by more than noise.",
-        ),
-        Command("ui", "host", "Start Dagster's web interface; Ctrl-C ends it."),
+        "accuracy report query sql history compare ui"
     ),
-    "Keep histories, and share them": (
-        Command("load", "warehouse", "Load landed runs; twice changes nothing."),
-        Command(
-            "export",
-            "reference",
-            "Add the landed runs of a study to a folder of sets, to keep them.",
-        ),
-        Command(
-            "seal", "reference", "Write a round's forecasts to a file, before any is measured."
-        ),
-        Command(
-            "reproduce",
-            "reference",
-            "Rebuild every fit, forecast and error from kept runs, in a fresh home.",
-        ),
-        Command("warehouse", "warehouse", "Check, back up and compact the history.", "app"),
-    ),
-    "See what this machine can do, and what has a name": (
-        Command("doctor", "host", "Say what this machine can do, and what mends what is missing."),
-        Command("reap", "host", "Remove what killed runs of this home left."),
-        Command(
-            "support", "host", "List networks and types of models: what is answered, or why not."
-        ),
-        Command("node-types", "node_types", "List the node types that studies can name."),
-    ),
+    "Keep histories, and share them": "load export seal reproduce warehouse",
+    "See what this machine can do, and what has a name": "doctor reap support node-types",
 }
-"""What people read first stands first."""
-COMMANDS = {command.name: command for some in SECTIONS.values() for command in some}
+"""Commands by what they are for; what people read first stands first."""
+COMMANDS = [name for names in SECTIONS.values() for name in names.split()]
+_MODULES = {
+    **dict.fromkeys(("plan", "report"), "run"),
+    **dict.fromkeys(("accuracy", "sql"), "query"),
+    **dict.fromkeys(("import", "load"), "warehouse"),
+    **dict.fromkeys(("export", "seal", "reproduce"), "reference"),
+    **dict.fromkeys(("doctor", "reap", "support", "ui"), "host"),
+}
+"""Of commands whose module has another name."""
 
 
 class Commands(TyperGroup):
-    """The group of all commands: `commands` only says what help lists of each."""
+    """The group of all commands: `commands` only says which there are."""
 
     def __init__(self, **attributes: Any) -> None:
-        summaries = {
-            name: TyperCommand(name=name, help=command.summary)
-            for name, command in COMMANDS.items()
-        }
-        super().__init__(**{**attributes, "commands": summaries})
+        named = {name: TyperCommand(name=name) for name in COMMANDS}
+        super().__init__(**{**attributes, "commands": named})
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command with its options; None if there is none of that name."""
@@ -123,22 +61,38 @@ class Commands(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands with their whole summaries, by what they are for."""
         widest = max(map(len, self.commands))
-        for title, some in SECTIONS.items():
+        for title, names in SECTIONS.items():
             with formatter.section(title):
-                formatter.write_dl([(each.name.ljust(widest), each.summary) for each in some])
+                formatter.write_dl([(name.ljust(widest), summary(name)) for name in names.split()])
+
+
+def summary(name: str) -> str:
+    """Return the first sentence of a command's help, as its source has it."""
+    source = Path(__file__).with_name(f"{_module(name)}.py").read_text()
+    anywhere = re.DOTALL | re.MULTILINE
+    found = re.search(rf'^def {_function(name)}\(.*?"""(.+?)$', source, anywhere)
+    found = found or re.search(r'^app = typer.Typer\(.*?help="(.+?)"', source, anywhere)
+    assert found is not None
+    return found[1]
+
+
+def _module(name: str) -> str:
+    return _MODULES.get(name, _function(name))
+
+
+def _function(name: str) -> str:
+    return f"{name}_" if iskeyword(name) else name.replace("-", "_")
 
 
 def load_command(name: str) -> Any:
     """Return a command, as typer makes it of its function or group."""
-    command = COMMANDS[name]
-    module = import_module(f"pipelines.cli.{command.module}")
-    attribute = getattr(module, command.attribute or name.replace("-", "_"))
-    if isinstance(attribute, typer.Typer):
-        group = typer.main.get_group(attribute)
+    module = import_module(f"pipelines.cli.{_module(name)}")
+    if (function := getattr(module, _function(name), None)) is None:
+        group = typer.main.get_group(module.app)
         group.name = name
         return group
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.command(name)(attribute)
+    app.command(name)(function)
     return typer.main.get_command(app)
 
 

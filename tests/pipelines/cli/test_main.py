@@ -43,7 +43,7 @@ def test_help_imports_nothing_that_commands_work_with(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", command_line.COMMANDS)
 def test_the_summary_of_a_command_is_the_first_sentence_of_its_help(name: str) -> None:
-    summary = command_line.COMMANDS[name].summary
+    summary = command_line.summary(name)
     assert command_line.load_command(name).get_short_help_str(limit=200) == summary
 
 
