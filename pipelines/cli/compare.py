@@ -14,7 +14,7 @@ import polars as pl
 import typer
 
 from pipelines.cli.query import Form, history_here
-from pipelines.cli.tables import TableColumn, print_frame, print_rows, print_text
+from pipelines.cli.tables import print_frame, print_rows, print_text
 from reports.wording import percent
 from studies.messages import count, name_some
 from warehouse.records import BadInput
@@ -154,14 +154,7 @@ def _what_exists(kind: str, runs: pl.DataFrame) -> str:
 
 MUCH = 3.0
 """How many times the noise floor is marked twice."""
-_COLUMNS = (
-    TableColumn("configuration", is_heading=True),
-    TableColumn("metric"),
-    TableColumn("base", is_number=True),
-    TableColumn("other", is_number=True),
-    TableColumn("difference", is_number=True),
-    TableColumn("noise floor", is_number=True),
-)
+_NUMBERS = ("base", "other", "difference", "noise floor")
 _Row = Mapping[str, Any]
 
 
@@ -210,7 +203,9 @@ def _print(rows: pl.DataFrame, sides: Sequence[RunSelection], *, between_types: 
     comparable = rows.filter(pl.col("base").is_not_null() & pl.col("other").is_not_null())
     if comparable.height:
         shown = comparable.head(_MOST_ROWS).to_dicts()
-        print_rows(_COLUMNS, [_cells(row, between_types=between_types) for row in shown])
+        print_rows(
+            [_cells(row, between_types=between_types) for row in shown], _NUMBERS, has_headings=True
+        )
         print_text("* differs by more than its noise floor   ** by more than three times that")
         print_text("noise floor: n runs forecast by their repeats, or n windows within runs (w)")
     else:
@@ -223,7 +218,7 @@ def _print(rows: pl.DataFrame, sides: Sequence[RunSelection], *, between_types: 
         print_text(f"{comparable.height - _MOST_ROWS} more rows: --format csv")
 
 
-def _cells(row: _Row, *, between_types: bool) -> list[str]:
+def _cells(row: _Row, *, between_types: bool) -> dict[str, str]:
     """Return a row of the table; between two node types, configurations have no type."""
     label, node_type, noise = row["label"], row["node_type"], "unknown"
     if between_types:
@@ -233,14 +228,14 @@ def _cells(row: _Row, *, between_types: bool) -> list[str]:
     if row["noise_percent"] is not None:
         within = "w" if row["noise_of"] == "windows" else ""
         noise = f"{percent(row['noise_percent'])} (n = {row['noise_n']}{within})"
-    return [
-        f"{label}: {row['point']}" if row["point"] else label,
-        f"{row['metric']}, {row['unit']}",
-        f"{row['base']:.4g}",
-        f"{row['other']:.4g}",
-        f"{percent(row['difference_percent'], signed=True)} {_mark(row)}".rstrip(),
-        noise,
-    ]
+    return {
+        "configuration": f"{label}: {row['point']}" if row["point"] else label,
+        "metric": f"{row['metric']}, {row['unit']}",
+        "base": f"{row['base']:.4g}",
+        "other": f"{row['other']:.4g}",
+        "difference": f"{percent(row['difference_percent'], signed=True)} {_mark(row)}".rstrip(),
+        "noise floor": noise,
+    }
 
 
 def _mark(row: _Row) -> str:

@@ -12,7 +12,6 @@ from forecasting.forecast import ScenarioForecast
 from forecasting.standing import standing
 from models.gpu_step.operators import HALF
 from pipelines.cli.tables import (
-    TableColumn,
     columns_of_terminal,
     duration,
     duration_unit,
@@ -106,54 +105,43 @@ def print_devices(
 
 def _print_table(forecasts: Sequence[ScenarioForecast], dataset_samples: int | None) -> None:
     """Print a table, and under each of its rows what it rests on, and what waits for what."""
-    of_epoch = dataset_samples is not None
     several = len({forecast.system.name for forecast in forecasts}) > 1
     exchanging = any(_detail(forecast)["gpus"] > 1 for forecast in forecasts)
-    columns = [
-        TableColumn("nodes" if exchanging else "node type"),
-        *([TableColumn("system")] if several else []),
-        TableColumn("step", is_number=True),
-        TableColumn("90 % in", is_number=True),
-        TableColumn("samples/s", is_number=True),
-        *([TableColumn("epoch", is_number=True)] if of_epoch else []),
-        TableColumn("$/epoch" if of_epoch else "$/10⁶", is_number=True),
-        TableColumn("GiB", is_number=True),
-        TableColumn("binds"),
-    ]
+    nodes = "nodes" if exchanging else "node type"
     rows = [
-        [
-            _nodes(forecast),
-            *([forecast.system.name] if several else []),
-            *_cells(forecast, _detail(forecast), dataset_samples),
-        ]
+        {
+            nodes: _nodes(forecast),
+            **({"system": forecast.system.name} if several else {}),
+            **_cells(forecast, _detail(forecast), dataset_samples),
+        }
         for forecast in forecasts
     ]
     under = [list(_under(forecast, _detail(forecast))) for forecast in forecasts]
-    print_text(*table_lines(columns, rows, columns_of_terminal(), under))
+    numbers = rows[0].keys() - {nodes, "system", "binds"}
+    print_text(*table_lines(rows, columns_of_terminal(), numbers, under=under))
 
 
 def _cells(
     forecast: ScenarioForecast, detail: Mapping[str, Any], dataset_samples: int | None
-) -> Iterator[str]:
-    """Yield a row behind its node type."""
+) -> dict[str, str]:
+    """Return a row behind its node type."""
+    low, high, per_s, usd = forecast.low, forecast.high, forecast.samples_per_s, "-"
     assert forecast.value is not None
-    yield duration(forecast.value)
-    yield (
-        "-"
-        if forecast.low is None or forecast.high is None
-        else _span(forecast.low, forecast.high, forecast.value)
-    )
-    per_s = forecast.samples_per_s
-    yield "-" if per_s is None else significant(per_s)
     samples = dataset_samples or _SAMPLES
-    if dataset_samples is not None:
-        yield "-" if per_s is None else duration(samples / per_s)
-    if (usd := forecast.usd_per_hour) and per_s:
-        yield significant(usd * samples / per_s / 3600)
-    else:
-        yield "-"
-    yield f"{detail['needed_bytes'] / _GIB:.1f}/{detail['memory_bytes'] / _GIB:.0f}"
-    yield str(detail["binds"]).replace("gpu", "GPU") if detail["fits"] else "no room"
+    if per_s and forecast.usd_per_hour:
+        usd = significant(forecast.usd_per_hour * samples / per_s / 3600)
+    epoch = (
+        {} if dataset_samples is None else {"epoch": duration(samples / per_s) if per_s else "-"}
+    )
+    return {
+        "step": duration(forecast.value),
+        "90 % in": "-" if low is None or high is None else _span(low, high, forecast.value),
+        "samples/s": "-" if per_s is None else significant(per_s),
+        **epoch,
+        "$/epoch" if epoch else "$/10⁶": usd,
+        "GiB": f"{detail['needed_bytes'] / _GIB:.1f}/{detail['memory_bytes'] / _GIB:.0f}",
+        "binds": str(detail["binds"]).replace("gpu", "GPU") if detail["fits"] else "no room",
+    }
 
 
 def _under(forecast: ScenarioForecast, detail: Mapping[str, Any]) -> Iterator[str]:

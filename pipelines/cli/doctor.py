@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.cli.tables import TableColumn, print_rows
+from pipelines.cli.tables import print_rows
 from profilers import commands
 from profilers.clusters import cgroups, choose_backend, netns, open_cluster, owner
 from profilers.clusters.fleet import fleet_file, has_fleet, read_fleet
@@ -78,16 +78,17 @@ def exit_code(findings: Sequence[HostFinding]) -> int:
 
 def print_findings(findings: Sequence[HostFinding]) -> None:
     """Print the findings, with what to do about those that are not as they should."""
-    titles = ("", "what", "found", "needed for", "to mend")
     rows = [
-        [
-            "ok" if finding.ok else "no" if finding.essential else "warn",
-            *(finding.name, finding.found, finding.needed_for),
-            "" if finding.ok else finding.mend,
-        ]
+        {
+            "": "ok" if finding.ok else "no" if finding.essential else "warn",
+            "what": finding.name,
+            "found": finding.found,
+            "needed for": finding.needed_for,
+            "to mend": "" if finding.ok else finding.mend,
+        }
         for finding in findings
     ]
-    print_rows([TableColumn(title) for title in titles], rows)
+    print_rows(rows)
 
 
 def _extra(name: str) -> HostFinding:

@@ -9,7 +9,7 @@ import polars as pl
 import typer
 
 from pipelines.cli.query import Form, history_here
-from pipelines.cli.tables import TableColumn, print_frame, print_rows, print_text
+from pipelines.cli.tables import print_frame, print_rows, print_text
 from reports.wording import percent
 from studies.messages import count, name_some
 from studies.run_settings import CODE_VERSION, COMMAND, KEY
@@ -83,22 +83,17 @@ def _print(figure: pl.DataFrame) -> None:
     title = ", ".join(filter(None, (row["label"], node_type, row["point"], row["metric"])))
     median: float = figure.select(pl.col("value").median()).item()
     print_text(f"{title} ({row['comparable_id']}): median {median:.4g} {row['unit']}")
-    columns = [
-        TableColumn(f"value, {row['unit']}", is_number=True),
-        TableColumn("from median", is_number=True),
-        TableColumn("gauge, µs", is_number=True),
-        TableColumn("run"),
-    ]
+    unit = f"value, {row['unit']}"
     rows = [
-        [
-            f"{row['value']:.4g}",
-            percent(row["percent_from_median"], signed=True),
-            "—" if row["gauge_us"] is None else f"{row['gauge_us']:.1f}",
-            row["run_id"],
-        ]
+        {
+            unit: f"{row['value']:.4g}",
+            "from median": percent(row["percent_from_median"], signed=True),
+            "gauge, µs": "—" if row["gauge_us"] is None else f"{row['gauge_us']:.1f}",
+            "run": row["run_id"],
+        }
         for row in figure.to_dicts()
     ]
-    print_rows(columns, rows)
+    print_rows(rows, {unit, "from median", "gauge, µs"})
 
 
 _APART = (COMMAND, CODE_VERSION, KEY)

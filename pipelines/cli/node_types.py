@@ -8,7 +8,7 @@ import typer
 
 from models.gpu_step.device import Device, device_of_node, devices
 from pipelines.cli.query import Form, history_here
-from pipelines.cli.tables import TableColumn, print_frame, print_rows, print_text
+from pipelines.cli.tables import print_frame, print_rows, print_text
 from profilers.clusters import node_types as catalogue
 from profilers.clusters.fleet import FleetType
 from profilers.clusters.node_types import NodeType
@@ -34,7 +34,7 @@ def node_types(
     if form != "table":
         print_frame(pl.DataFrame(rows, infer_schema_length=None), form)
         return
-    print_rows(_COLUMNS, [_cells(row) for row in rows])
+    print_rows([_cells(row) for row in rows], _NUMBERS)
     print_text(
         f"{count(len(rows), 'node type')}. `runs` were measured here; `public`: others timed "
         "operators on that GPU, and a forecast says of which part of a step; `sheet`: forecasts "
@@ -75,31 +75,26 @@ def node_type_rows(
     ]
 
 
-_COLUMNS = (
-    TableColumn("node type"),
-    TableColumn("has"),
-    TableColumn("Gb/s", is_number=True),
-    TableColumn("cores", is_number=True),
-    TableColumn("GiB", is_number=True),
-    TableColumn("$/h", is_number=True),
-    TableColumn("evidence"),
-)
+_NUMBERS = {"Gb/s": "gbit_per_s", "cores": "cores", "GiB": "memory_gib", "$/h": "usd_per_hour"}
+"""Titles of figures, and what they are in rows."""
 
 
-def _cells(row: Mapping[str, Any]) -> list[str]:
-    """Return a row of the table: as `_COLUMNS`."""
+def _cells(row: Mapping[str, Any]) -> dict[str, str]:
+    """Return a row of the table."""
     if row["gpu"] is not None:
         has = " ".join(filter(None, (f"{row['gpus']} {row['gpu']}", row["gpu_link"])))
     else:
         has = row["isa"] or "-"
     runs = f"{row['runs']:,} " if row["runs"] else ""
-    numbers = ("gbit_per_s", "cores", "memory_gib", "usd_per_hour")
-    return [
-        row["node_type"],
-        has,
-        *("-" if row[name] is None else f"{row[name]:.4g}" for name in numbers),
-        f"{runs}{row['evidence'] or '-'}",
-    ]
+    return {
+        "node type": row["node_type"],
+        "has": has,
+        **{
+            title: "-" if row[name] is None else f"{row[name]:.4g}"
+            for title, name in _NUMBERS.items()
+        },
+        "evidence": f"{runs}{row['evidence'] or '-'}",
+    }
 
 
 def _device(name: str, kind: NodeType | FleetType) -> Device | None:

@@ -12,7 +12,7 @@ from pipelines.cli.answers import epoch_s, label
 from pipelines.cli.device_answer import print_devices
 from pipelines.cli.own_workload import advice, profile_commands
 from pipelines.cli.questions import AnsweredForecasts
-from pipelines.cli.tables import TableColumn, duration_unit, print_rows, print_text, significant
+from pipelines.cli.tables import duration_unit, print_rows, print_text, significant
 from studies.messages import count, name_some
 from warehouse.records import Scenario
 
@@ -21,6 +21,7 @@ _SINGLE = (
     "Asked about is one device alone (single); with `--workers 1` it is a replica of "
     "DistributedDataParallel (all_reduce), which other systems know."
 )
+_NUMBERS = ("forecast", "interval", "epoch", "$/10⁶ samples")
 _MANY = 3
 """Systems that share a line."""
 
@@ -46,7 +47,8 @@ def print_answer(
     if of_devices:
         print_devices(of_devices, dataset_samples, explain=explain)
     if others:
-        print_rows(*_table(others, dataset_samples))
+        rows = [_cells(forecast, dataset_samples) for forecast in others]
+        print_rows(rows, _NUMBERS, has_headings=True)
     if prices := dict.fromkeys(
         price for forecast in answer.forecasts for price in forecast.prices or ()
     ):
@@ -64,36 +66,21 @@ def print_answer(
         print_text(f"{forecasts} {new} new in the ledger, marked as merely asked for.")
 
 
-def _table(
-    forecasts: Sequence[ScenarioForecast], dataset_samples: int | None
-) -> tuple[list[TableColumn], list[list[str]]]:
-    """Return the columns of forecasts, and their rows."""
-    numbers = ["forecast", "interval", *(["epoch"] if dataset_samples else []), "$/10⁶ samples"]
-    columns = [
-        TableColumn("", is_heading=True),
-        TableColumn("system"),
-        *(TableColumn(title, is_number=True) for title in numbers),
-        TableColumn("past error there"),
-        TableColumn("split"),
-    ]
-    rows = [
-        [
-            label(forecast.scenario),
-            forecast.system.name,
-            "only an interval"
-            if forecast.value is None
-            else f"{forecast.value:.4g} {forecast.metric.unit}",
-            "-"
-            if forecast.low is None or forecast.high is None
-            else f"{forecast.low:.3g} to {forecast.high:.3g}",
-            *([epoch_in_words(forecast, dataset_samples)] if dataset_samples else []),
-            "-" if (usd := forecast.usd_per_million_samples) is None else significant(usd),
-            _past_error(forecast),
-            forecast.split.replace("_", " "),
-        ]
-        for forecast in forecasts
-    ]
-    return columns, rows
+def _cells(forecast: ScenarioForecast, dataset_samples: int | None) -> dict[str, str]:
+    """Return a row of the table."""
+    low, high, usd = forecast.low, forecast.high, forecast.usd_per_million_samples
+    unit, value = forecast.metric.unit, forecast.value
+    epoch = {"epoch": epoch_in_words(forecast, dataset_samples)} if dataset_samples else {}
+    return {
+        "": label(forecast.scenario),
+        "system": forecast.system.name,
+        "forecast": "only an interval" if value is None else f"{value:.4g} {unit}",
+        "interval": "-" if low is None or high is None else f"{low:.3g} to {high:.3g}",
+        **epoch,
+        "$/10⁶ samples": "-" if usd is None else significant(usd),
+        "past error there": _past_error(forecast),
+        "split": forecast.split.replace("_", " "),
+    }
 
 
 def _past_error(forecast: ScenarioForecast) -> str:

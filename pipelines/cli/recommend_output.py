@@ -11,7 +11,7 @@ from models.choice.limits import LIMITS, Limit
 from models.choice.offers import Span
 from pipelines.cli import evidence
 from pipelines.cli.own_workload import profile_command
-from pipelines.cli.tables import TableColumn, duration, print_rows, print_text, significant
+from pipelines.cli.tables import duration, print_rows, print_text, significant
 from studies.messages import count, name_some
 from warehouse.records import on_images
 
@@ -20,10 +20,6 @@ _BROKEN: Mapping[Limit, str] = {
     "budget_usd": "over budget",
     "usd_per_hour": "too dear an hour",
 }
-_COLUMNS = (
-    *(TableColumn(title) for title in ("by", "nodes")),
-    *(TableColumn(title, is_number=True) for title in ("hours", "cost")),
-)
 _GIB = 2**30
 _FAR_BATCH = 10
 """Times the batch that was asked for: how many samples training needs is another question there."""
@@ -119,15 +115,16 @@ def _rows(answer: DecisionAnswer) -> Iterator[tuple[str, Candidate]]:
 
 def _print_candidates(answer: DecisionAnswer, rows: Rows) -> None:
     """Print candidates, and under each whose forecast it is and how wrong such ones have been."""
-    cells, under = list[list[str]](), list[list[str]]()
+    shown, under = list[dict[str, str]](), list[list[str]]()
     for name, candidate in rows:
         time_s, cost_usd = candidate.spans(answer.level)
         hours, cost = time_s.times(1 / 3600), _in_words(cost_usd, "$")
         risks = ", ".join(_risks(answer, candidate)) or "limits are kept"
-        cells.append([name, candidate.label, _in_words(hours, ""), cost])
+        row = {"by": name, "nodes": candidate.label, "hours": _in_words(hours, ""), "cost": cost}
+        shown.append(row)
         basis = f", {candidate.ratios.basis}" if candidate.ratios else ""
         under.append([f"{risks}; by {candidate.system}{basis}", *_larger_step(answer, candidate)])
-    print_rows(_COLUMNS, cells, under)
+    print_rows(shown, ("hours", "cost"), under=under)
 
 
 def _in_words(span: Span, unit: str) -> str:

@@ -15,17 +15,10 @@ from forecasting.study_checks import load_study, load_unchecked
 from networks.catalogue import source
 from pipelines.cli.money import renting
 from pipelines.cli.query import history_here
-from pipelines.cli.tables import (
-    TableColumn,
-    format_duration,
-    print_rows,
-    print_table,
-    print_text,
-    tell,
-)
+from pipelines.cli.tables import format_duration, print_rows, print_table, print_text, tell
 from profilers.clusters import host_id
 from profilers.probe import PlannedRun
-from reports.wording import headline, interval, number, percent
+from reports.wording import headline, interval, number, percent, signed
 from studies.messages import count
 from studies.plan import Task, tasks
 from studies.renting import estimate, price_plan
@@ -241,30 +234,25 @@ def print_results(rows: pl.DataFrame, metric: str, baseline: str) -> None:
         metric: says in words what was predicted.
         baseline: what stands beside it.
     """
-    baseline_title = f"{baseline.split()[0]}'s error"
-    columns = {
-        "predicted": [number(value) for value in rows["predicted"]],
-        "interval": [interval(*ends) for ends in rows.select("low", "high").iter_rows()],
-        "measured": [number(value) for value in rows["measured"]],
-        "error": [percent(error, signed=True) for error in rows["error_percent"]],
-        "spread*": [percent(spread) for spread in rows["spread_percent"]],
-        baseline_title: [percent(error, signed=True) for error in rows["linear_error_percent"]],
-    }
-    for title, needed in (("interval", "low"), (baseline_title, "linear")):
-        if rows[needed].is_null().all():
-            del columns[title]
+    has_interval, has_baseline = (not rows[name].is_null().all() for name in ("low", "linear"))
+    beside = f"{baseline.split()[0]}'s error"
     shown = [
-        TableColumn("scenario"),
-        *(TableColumn(title, is_number=True) for title in columns),
-        TableColumn("split"),
+        {
+            "scenario": row["label"],
+            "predicted": number(row["predicted"]),
+            **({"interval": interval(row["low"], row["high"])} if has_interval else {}),
+            "measured": number(row["measured"]),
+            "error": signed(row["error_percent"]),
+            "spread*": percent(row["spread_percent"]),
+            **({beside: signed(row["linear_error_percent"])} if has_baseline else {}),
+            "split": _judged(row),
+        }
+        for row in rows.to_dicts()
     ]
-    judged = map(_judged, rows.to_dicts())
-    cells = list(zip(rows["label"], *columns.values(), judged, strict=True))
-    result = summary(rows)
     print_text(f"{count(rows.height, 'scenario')} forecast from profiles, and only then measured.")
-    print_rows(shown, cells)
+    print_rows(shown, shown[0].keys() - {"scenario", "split"})
     print_text(f"Figures are {metric}. * within-run: between windows.")
-    print_text(headline(result, baseline))
+    print_text(headline(summary(rows), baseline))
 
 
 def _judged(row: Mapping[str, Any]) -> str:

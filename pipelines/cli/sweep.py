@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipelines.cli.errors import Interrupted
-from pipelines.cli.tables import TableColumn, print_rows, print_text, significant, tell
+from pipelines.cli.tables import print_rows, print_text, significant, tell
 from warehouse.home import home
 from warehouse.records import BadInput
 
@@ -206,24 +206,20 @@ def _print_cheapest(rows: "pl.LazyFrame") -> None:
     )
     if cheapest.is_empty():
         return
-    columns = [
-        TableColumn("cheapest"),
-        TableColumn("nodes"),
-        *(TableColumn(title, is_number=True) for title in ("batch", "samples/s", "$/10⁶")),
-        TableColumn("past error"),
-    ]
-    print_rows(columns, [list(_cells(row)) for row in cheapest.to_dicts()])
+    shown = [_cells(row) for row in cheapest.to_dicts()]
+    print_rows(shown, ("batch", "samples/s", "$/10⁶"))
 
 
-def _cells(row: Mapping[str, Any]) -> Iterator[str]:
+def _cells(row: Mapping[str, Any]) -> dict[str, str]:
     words = f" {row['sequence_length']} words" if row["sequence_length"] else ""
     side = f" {row['image_size']}px" if row["image_size"] else words
     precision = "" if row["precision"] == "float32" else f" {row['precision']}"
-    yield f"{row['dnn']}{side}{precision}"
-    each = row["devices_per_node"]
-    yield f"{row['nodes']} {row['node_type']}" + (f" × {each}" if each > 1 else "")
-    yield f"{row['batch_size']}"
-    yield f"{row['samples_per_s']:,.0f}"
-    yield significant(row["usd_per_million_samples"])
-    past = row["past_error_percent"]
-    yield "-" if past is None else f"{past:.0f} %, n = {row['past_n']}"
+    each, past = row["devices_per_node"], row["past_error_percent"]
+    return {
+        "cheapest": f"{row['dnn']}{side}{precision}",
+        "nodes": f"{row['nodes']} {row['node_type']}" + (f" × {each}" if each > 1 else ""),
+        "batch": f"{row['batch_size']}",
+        "samples/s": f"{row['samples_per_s']:,.0f}",
+        "$/10⁶": significant(row["usd_per_million_samples"]),
+        "past error": "-" if past is None else f"{past:.0f} %, n = {row['past_n']}",
+    }

@@ -9,8 +9,7 @@ import math
 import os
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Literal, TextIO
 
@@ -26,21 +25,8 @@ Format = Literal["table", "csv", "json"]
 PIPE_COLUMNS = 160
 """How wide tables are that no terminal shows, if COLUMNS does not say."""
 _GAP = "  "
-
-
-@dataclass(frozen=True)
-class TableColumn:
-    """A column of a table.
-
-    Attributes:
-        title: what stands above it.
-        is_number: whether it is set to the right.
-        is_heading: of the first column: its values stand on a line of their own above their rows.
-    """
-
-    title: str
-    is_number: bool = False
-    is_heading: bool = False
+Row = Mapping[str, str]
+"""Values of a table by the titles that stand above them, from left to right; each row has all."""
 
 
 def columns_of_terminal() -> int:
@@ -148,45 +134,51 @@ def _finite(value: object) -> object:
 
 def print_table(frame: "pl.DataFrame") -> None:
     """Print rows as a table, then their number."""
-    columns = [
-        TableColumn(name, is_number=kind.is_numeric()) for name, kind in frame.schema.items()
-    ]
-    print_rows(columns, [[_in_words(value) for value in row] for row in _flat(frame).rows()])
+    numbers = [name for name, kind in frame.schema.items() if kind.is_numeric()]
+    flat = _flat(frame).iter_rows(named=True)
+    rows = [{name: _in_words(value) for name, value in row.items()} for row in flat]
+    print_rows(rows, numbers, titles=frame.columns)
     typer.echo(f"{frame.height} row{'' if frame.height == 1 else 's'}")
 
 
 def print_rows(
-    columns: Sequence[TableColumn],
-    rows: Sequence[Sequence[str]],
+    rows: Sequence[Row],
+    numbers: Collection[str] = (),
+    *,
+    titles: Sequence[str] = (),
+    has_headings: bool = False,
     under: Sequence[Sequence[str]] = (),
 ) -> None:
     """Print a table, an empty line before and after it.
 
     Args:
-        columns: from left to right.
-        rows: a value for each column.
+        rows: values by title.
+        numbers: titles of what is set to the right.
+        titles: where there may be no rows.
+        has_headings: whether first values stand on a line of their own above their rows.
         under: lines below each row; none if left out.
     """
-    typer.echo()
-    for line in table_lines(columns, rows, columns_of_terminal(), under):
-        typer.echo(line)
-    typer.echo()
+    width = columns_of_terminal()
+    lines = table_lines(rows, width, numbers, titles=titles, has_headings=has_headings, under=under)
+    typer.echo("\n".join(["", *lines, ""]))
 
 
 def table_lines(
-    columns: Sequence[TableColumn],
-    rows: Sequence[Sequence[str]],
+    rows: Sequence[Row],
     width: int,
+    numbers: Collection[str] = (),
+    *,
+    titles: Sequence[str] = (),
+    has_headings: bool = False,
     under: Sequence[Sequence[str]] = (),
 ) -> Iterator[str]:
     """Yield the lines of a table, of so many columns at most; see `print_rows`."""
-    first = 1 if columns and columns[0].is_heading else 0
-    cells = [[_printable(value) for value in row] for row in rows]
-    shown = columns[first:]
-    widths = _widths(shown, [row[first:] for row in cells], width)
+    first = int(has_headings)
+    shown = [*(titles or (rows[0] if rows else ()))][first:]
+    cells = [[_printable(value) for value in row.values()] for row in rows]
+    widths = _widths(shown, [row[first:] for row in cells], width, numbers)
     if widths is not None:
-        titles = [column.title for column in shown]
-        yield from _lines(shown, titles, widths)
+        yield from _lines(shown, shown, widths, numbers)
         yield "─" * min(sum(widths) + len(_GAP) * (len(widths) - 1), width)
     heading = None
     for number, row in enumerate(cells):
@@ -194,32 +186,32 @@ def table_lines(
             heading = row[0]
             yield from _filled(heading, width).split("\n")
         if widths is not None:
-            yield from _lines(shown, row[first:], widths)
+            yield from _lines(shown, row[first:], widths, numbers)
         else:
             indent = ""
-            for column, value in zip(shown, row[first:], strict=True):
+            for title, value in zip(shown, row[first:], strict=True):
                 if value:
-                    yield from _filled(f"{indent}{column.title}: {value}", width).split("\n")
+                    yield from _filled(f"{indent}{title}: {value}", width).split("\n")
                     indent = _GAP
         for line in under[number] if under else ():
             yield from _filled(f"{_GAP}{line}", width).split("\n")
 
 
 def _widths(
-    columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], width: int
+    titles: Sequence[str], rows: Sequence[Sequence[str]], width: int, numbers: Collection[str]
 ) -> list[int] | None:
     """Return how wide columns are, each as its widest word at least; None: they do not fit."""
     from rich.cells import cell_len
 
-    texts = [[column.title, *(row[place] for row in rows)] for place, column in enumerate(columns)]
+    texts = [[title, *(row[place] for row in rows)] for place, title in enumerate(titles)]
     most = [max(map(cell_len, of)) for of in texts]
     least = [
         whole
-        if column.is_number
+        if title in numbers
         else max(cell_len(word) for text in of for word in text.split() or [""])
-        for column, whole, of in zip(columns, most, texts, strict=True)
+        for title, whole, of in zip(titles, most, texts, strict=True)
     ]
-    spare = width - len(_GAP) * (len(columns) - 1) - sum(least)
+    spare = width - len(_GAP) * (len(titles) - 1) - sum(least)
     if spare < 0:
         return None
     # What is little wider than its words is whole first.
@@ -232,7 +224,7 @@ def _widths(
 
 
 def _lines(
-    columns: Sequence[TableColumn], values: Sequence[str], widths: Sequence[int]
+    titles: Sequence[str], values: Sequence[str], widths: Sequence[int], numbers: Collection[str]
 ) -> Iterator[str]:
     """Yield the lines of a row."""
     from rich.cells import cell_len, set_cell_size
@@ -244,9 +236,9 @@ def _lines(
     for cells in zip_longest(*of_cells, fillvalue=""):
         padded = (
             " " * (width - cell_len(cell)) + cell
-            if column.is_number
+            if title in numbers
             else set_cell_size(cell, width)
-            for column, cell, width in zip(columns, cells, widths, strict=True)
+            for title, cell, width in zip(titles, cells, widths, strict=True)
         )
         yield _GAP.join(padded).rstrip()
 

@@ -14,30 +14,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from pipelines.cli.tables import PIPE_COLUMNS, TableColumn, print_table, print_text, table_lines
+from pipelines.cli.tables import PIPE_COLUMNS, print_table, print_text, table_lines
 
 LABEL = "resnet18 64px b8, 500 Mb/s, all-reduce, W=4 (4 emu.avx512.s15)"
-COLUMNS = [
-    TableColumn("scenario", is_heading=True),
-    TableColumn("system"),
-    TableColumn("forecast", is_number=True),
-    TableColumn("past error"),
-    TableColumn("reason"),
-]
+TITLES = ("scenario", "system", "forecast", "past error", "reason")
 ROWS = [
-    [LABEL, "predictddl", "1.234 s", "7.6 %, n = 44", ""],
-    [LABEL, "log_linear", "only an interval", "never judged", "none"],
-    ["small", "linear", "1 s", "1 %, n = 3", "no torch_compute of this network on it"],
+    dict(zip(TITLES, row, strict=True))
+    for row in (
+        (LABEL, "predictddl", "1.234 s", "7.6 %, n = 44", ""),
+        (LABEL, "log_linear", "only an interval", "never judged", "none"),
+        ("small", "linear", "1 s", "1 %, n = 3", "no torch_compute of this network on it"),
+    )
 ]
 TABLE = (
     "from pipelines.cli.tables import print_rows; from tests.pipelines.cli.test_tables import *; "
-    "print_rows(COLUMNS, ROWS)"
+    "print_rows(ROWS, ['forecast'], has_headings=True)"
 )
 
 
 def lines(width: int) -> list[str]:
     """Return the table as it is at a width."""
-    return list(table_lines(COLUMNS, ROWS, width))
+    return list(table_lines(ROWS, width, ["forecast"], has_headings=True))
 
 
 def test_values_go_on_below_where_they_are_wider_than_their_column() -> None:
@@ -63,8 +60,8 @@ def test_a_row_that_does_not_fit_is_a_list() -> None:
 
 
 def test_lines_stand_under_their_rows() -> None:
-    two = [TableColumn("a"), TableColumn("b", is_number=True)]
-    shown = list(table_lines(two, [["x", "1"], ["y", "10"]], 20, [["one"], ["two words"]]))
+    rows = [{"a": "x", "b": "1"}, {"a": "y", "b": "10"}]
+    shown = list(table_lines(rows, 20, ["b"], under=[["one"], ["two words"]]))
     assert shown == ["a   b", "─────", "x   1", "  one", "y  10", "  two words"]
 
 
@@ -76,9 +73,9 @@ def test_lines_stand_under_their_rows() -> None:
 def test_no_word_is_cut_and_no_line_is_too_wide(
     rows: list[list[str]], heading: bool, width: int
 ) -> None:
-    columns = [TableColumn(f"c{place}", is_heading=heading and not place) for place in range(6)]
     printable = [["".join(filter(str.isprintable, value)).strip() for value in row] for row in rows]
-    table = list(table_lines(columns, printable, width))
+    shown_rows = [{f"c{place}": value for place, value in enumerate(row)} for row in printable]
+    table = list(table_lines(shown_rows, width, has_headings=heading))
     # What has no blank is never broken.
     assert all(cell_len(line) <= max(width, 70) for line in table)
     shown = " ".join(table)
@@ -105,12 +102,12 @@ def test_text_is_as_wide_as_columns_say_and_whole_in_a_pipe(
 
 
 def test_letters_that_command_the_terminal_are_shown_instead() -> None:
-    assert list(table_lines([TableColumn("a")], [["x\n\x1b[2Jy"]], 80))[-1] == r"x\n\x1b[2Jy"
+    assert list(table_lines([{"a": "x\n\x1b[2Jy"}], 80))[-1] == r"x\n\x1b[2Jy"
 
 
 def test_wide_letters_take_two_columns() -> None:
-    two = [TableColumn("a"), TableColumn("b")]
-    assert list(table_lines(two, [["日本", "1"], ["abcd", "2"]], 80))[2:] == ["日本  1", "abcd  2"]
+    rows = [{"a": "日本", "b": "1"}, {"a": "abcd", "b": "2"}]
+    assert list(table_lines(rows, 80))[2:] == ["日本  1", "abcd  2"]
 
 
 def test_a_frame_says_how_many_rows_it_has(capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,7 +34,7 @@ TABLES: dict[str, tuple[str, ...]] = {
         *("--capacity", "emu.avx512.s15=4", "--systems", "srift", "--as-of", "2026-11-26"),
     ),
     "support": ("resnet50", "bert", "mixtral"),
-    "sql": ("SELECT * FROM report.accuracy LIMIT 3",),
+    "sql": ("SELECT * FROM report.accuracy ORDER BY ALL LIMIT 3",),
 }
 """Commands that print a table of the small history, and what they are asked."""
 LINES: dict[str, tuple[str, ...]] = {"load": (), "warehouse check": ()}
