@@ -15,8 +15,8 @@ PYTEST ?=
 
 # Tests start hundreds of programs, and pytest rewrites every test module: without caches each compiles all of it anew.
 unexport PYTHONDONTWRITEBYTECODE
-# Tests on an emulated cluster measure, so nothing may run beside them. Others are run on two cores; whoever has none
-# left takes some of the other's, from the end. A crash of an interpreter ends the run: in place of one that crashed,
+# Beside tests that tell how fast something was, nothing may run. Others are run on two cores; whoever has none left
+# takes some of the other's, from the end. A crash of an interpreter ends the run: in place of one that crashed,
 # pytest-xdist would start another that waits for ever (its issue 784).
 TWO_CORES := --numprocesses 2 --dist worksteal --max-worker-restart 0
 
@@ -35,15 +35,15 @@ demo: setup ## profile one worker, predict many, measure them, show the error
 
 test: setup ## run what every push has to pass, tests on an emulated cluster included
 ifeq ($(PYTEST),)
-	$(BIN)/pytest -m "not cluster and not exhaustive" $(TWO_CORES)
-	$(BIN)/pytest -m "cluster and not exhaustive"
+	$(BIN)/pytest -m "not measuring and not exhaustive" $(TWO_CORES)
+	$(BIN)/pytest -m "measuring and not exhaustive"
 else
 	$(BIN)/pytest $(PYTEST)
 endif
 
 test-all: setup ## run all tests: kills by the hundred, every format fuzzed
-	STEPCAST_MOMENTS=100 $(BIN)/pytest -m "not cluster" --hypothesis-profile other $(TWO_CORES)
-	$(BIN)/pytest -m cluster
+	STEPCAST_MOMENTS=100 $(BIN)/pytest -m "not measuring" --hypothesis-profile other $(TWO_CORES)
+	$(BIN)/pytest -m measuring
 
 ui: setup ## open Dagster on everything that ran
 	$(BIN)/stepcast ui

@@ -16,6 +16,7 @@ from hypothesis import settings
 
 from networks.kept_graphs import keep_in
 from profilers.clusters import choose_backend
+from profilers.steady import hostlock
 
 pytest_plugins = ("tests.aws", "tests.homes", "tests.paper")
 
@@ -34,6 +35,9 @@ environ.pop("COLUMNS", None)
 # TensorFlow's log handler keeps the stderr it was made with, and closes it when Dagster sets up
 # logging; pytest's own must stay open.
 get_absl_handler().python_handler.stream = sys.__stderr__
+
+# Nothing is told of how fast something was, so processes of pytest-xdist wait for nobody.
+hostlock.NAME += environ.get("PYTEST_XDIST_WORKER", "")
 
 _MEMORY = Path("/dev/shm")
 _MEMORY_BYTES = 6 * 2**30

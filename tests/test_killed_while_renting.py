@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from profilers.clusters import cgroups, netns, owner
 from profilers.clusters.fleet import VARIABLE
 from profilers.renting.book import Book
 from studies.price_collection import collect
+from tests.leftovers import left_behind, programs
 from tests.profilers.renting import served as standing_in
 from tests.profilers.renting.cloud import REGION, Cloud
 from tests.profilers.renting.instances import NODE_TYPE, Instances, instances
@@ -49,25 +49,11 @@ def ended_while_it_measures(rented: Instances, number: signal.Signals) -> tuple[
     return run.returncode, stderr
 
 
-def programs(folder: Path) -> list[str]:
-    """Return what runs on instances whose folders are in this one."""
-    command_lines = []
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if f"{folder}/i-" in (path / "environ").read_bytes().decode(errors="replace"):
-                command_lines.append((path / "cmdline").read_text().replace("\0", " "))
-        except OSError:
-            continue
-    return command_lines
-
-
 def check_nothing_is_left(rented: Instances, cloud: Cloud, home: Path) -> None:
     assert not cloud.alive() and not rented.alive
-    assert programs(rented.hosts.folder) == []
-    prefix = f"{owner.PREFIX}-{owner.token()}"
-    assert cgroups.names(prefix) == []
-    left = [name for name in netns.namespaces() if name.startswith(prefix)]
-    assert [name for name in left if not name.endswith("-switch")] == [], "of the stand-in itself"
+    assert programs(f"{rented.hosts.folder}/i-") == []
+    left = [name for name in left_behind() if not name.endswith("-switch")]
+    assert left == [], "but for the stand-in's own"
     assert not Book().read().living and not Book().read().accesses
     assert cloud.direct.describe_key_pairs()["KeyPairs"] == []
     (bill,) = Warehouse(home).query("bill").to_dicts()

@@ -9,6 +9,7 @@ from profilers.probe import RequestedScenarios
 from tests.profilers.training import LINK_MBPS, measured, with_server
 
 
+@pytest.mark.measuring
 @pytest.mark.cluster
 def test_two_workers_share_what_the_link_carries(tmp_path: Path) -> None:
     """In a slow moment of the host they get less, never more: the best of three counts."""

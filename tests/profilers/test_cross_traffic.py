@@ -11,7 +11,7 @@ from profilers.cross_traffic import cross_traffic, received_bytes
 from profilers.steady.hostlock import host_lock
 from warehouse.records import BadInput, ProbeFailed
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.measuring]
 
 SERVER, WORKER = node_group("server", "emu.server", 1), node_group("worker", "emu.native.c25", 1)
 NEIGHBOUR = node_group("neighbour", "emu.server", 1)

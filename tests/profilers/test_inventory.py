@@ -57,7 +57,7 @@ def figures(group: NodeGroup, folder: Path) -> dict[str, float]:
 
 
 @pytest.mark.cluster
-def test_a_larger_share_can_do_more(alone: None, tmp_path: Path) -> None:
+def test_a_larger_share_can_do_more(tmp_path: Path) -> None:
     """For real: 0.8 and 0.2 of a core, which a quiet and a busy host both tell apart."""
     group = node_group("worker", "emu.avx2.s40", 1)
     large, small = (

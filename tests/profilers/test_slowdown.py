@@ -37,7 +37,7 @@ def test_what_a_moment_adds_to_all_nodes_is_no_straggling() -> None:
 
 @pytest.mark.cluster
 def test_two_nodes_train_beside_all_reduces(
-    alone: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slowdown, "BUCKET_BYTES", 2**20)
     pair = scenario(workers_of(2), batch_size=4)

@@ -30,6 +30,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> tuple[ProbeResult, Path]
     return result, folder
 
 
+@pytest.mark.measuring
 @pytest.mark.cluster
 def test_a_profile_holds_every_parameter_once_in_each_direction(
     traced: tuple[ProbeResult, Path],
@@ -54,6 +55,7 @@ def test_a_profile_holds_every_parameter_once_in_each_direction(
     assert (folder / "run_metadata.tar.gz").exists()
 
 
+@pytest.mark.measuring
 @pytest.mark.cluster
 def test_a_capture_finds_the_packets_of_transfers(traced: tuple[ProbeResult, Path]) -> None:
     result, folder = traced
@@ -79,7 +81,7 @@ def test_a_capture_finds_the_packets_of_transfers(traced: tuple[ProbeResult, Pat
 
 
 @pytest.mark.cluster
-def test_throughput_of_one_and_two_workers_on_one_start(alone: None, tmp_path: Path) -> None:
+def test_throughput_of_one_and_two_workers_on_one_start(tmp_path: Path) -> None:
     both = RequestedScenarios(test=(with_server(1), with_server(2)))
     results = measured("tf_throughput", tmp_path, both, windows=2, window_s=2)
     for workers, result in enumerate(results, start=1):

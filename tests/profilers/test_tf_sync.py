@@ -21,7 +21,7 @@ from tests.profilers.training import (
 
 
 @pytest.mark.cluster
-def test_replicas_that_step_together_have_equal_variables(alone: None) -> None:
+def test_replicas_that_step_together_have_equal_variables() -> None:
     two = synchronous(2)
     with (
         open_cluster("emulated", two.nodes, two.link_mbps) as cluster,
@@ -44,7 +44,7 @@ def test_replicas_that_step_together_have_equal_variables(alone: None) -> None:
 
 
 @pytest.mark.cluster
-def test_steps_of_one_and_two_nodes_on_one_start(alone: None, tmp_path: Path) -> None:
+def test_steps_of_one_and_two_nodes_on_one_start(tmp_path: Path) -> None:
     both = RequestedScenarios(test=(synchronous(1), synchronous(2)))
     results = measured("tf_sync", tmp_path, both, windows=2, window_s=1)
     for workers, result in enumerate(results, start=1):
@@ -65,6 +65,7 @@ def test_steps_of_one_and_two_nodes_on_one_start(alone: None, tmp_path: Path) ->
     assert min(measured_s) > SMALL_CNN_PARAMETERS * 4 * 8 / (TF_LINK_MBPS * 1e6)
 
 
+@pytest.mark.measuring
 @pytest.mark.cluster
 def test_operations_of_a_device_that_trains_alone(alone: None, tmp_path: Path) -> None:
     of = RequestedScenarios(train=(synchronous(1, cpu_share=0.4),))

@@ -96,7 +96,7 @@ def test_steps_are_timed_until_they_are_known_or_time_is_up() -> None:
 
 
 @pytest.mark.cluster
-def test_passes_and_gradients_of_a_real_network(alone: None, tmp_path: Path) -> None:
+def test_passes_and_gradients_of_a_real_network(tmp_path: Path) -> None:
     of = RequestedScenarios(own=(scenario(node_group("worker", "emu.avx2.1c", 1)),))
     sizes = latency.sample_points(6)
     quick: dict[str, Any] = {"trials": 3, "watched_trials": 2}
@@ -116,7 +116,7 @@ def test_passes_and_gradients_of_a_real_network(alone: None, tmp_path: Path) -> 
 
 
 @pytest.mark.cluster
-def test_the_memory_of_a_node_limits_the_batch(alone: None, tmp_path: Path) -> None:
+def test_the_memory_of_a_node_limits_the_batch(tmp_path: Path) -> None:
     kind = node_group("worker", "emu.avx2.1c", 1)
     small = kind.model_copy(update={"memory_bytes": 448 * MIB})
     # Few parameters and large maps: it is the batch that needs memory.

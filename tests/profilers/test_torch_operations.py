@@ -15,6 +15,7 @@ from tests.profilers.training import measured, samples, scenario, single
 from warehouse.records import NodeGroup
 
 
+@pytest.mark.measuring
 @pytest.mark.cluster
 def test_operators_are_those_of_the_graph(alone: None, tmp_path: Path) -> None:
     one_worker = scenario(node_group("worker", "emu.avx2.c40", 1), batch_size=4)

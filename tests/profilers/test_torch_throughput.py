@@ -9,12 +9,13 @@ from typing import Any, cast
 import polars as pl
 import pytest
 
-from profilers.clusters import Cluster, netns, open_cluster
+from profilers.clusters import Cluster, open_cluster
 from profilers.nodes.torch_network import TrainedNetwork
 from profilers.nodes.torch_training import shard
 from profilers.probe import ProbeResult, RequestedScenarios, Session, measure_planned_runs
 from profilers.tables import step_table
 from profilers.torch_throughput.probe import PROBE, Settings, mean_steps_s, step_rows
+from tests.leftovers import left_behind
 from tests.profilers.training import measured, scenario, workers_of
 from warehouse.records import BadInput, Strategy, TrainingWorkload
 
@@ -76,7 +77,7 @@ def check(result: ProbeResult, ranks: int) -> None:
 
 
 @pytest.mark.cluster
-def test_two_world_sizes_and_batches_of_two_types_on_one_start(alone: None, tmp_path: Path) -> None:
+def test_two_world_sizes_and_batches_of_two_types_on_one_start(tmp_path: Path) -> None:
     fast, slow = (workers_of(1, isa) for isa in ("avx2", "sse41"))
     mixed = slow.model_copy(update={"batch_size": 1})
     groups = ((fast, slow, 1), (fast, mixed, 4))
@@ -88,7 +89,7 @@ def test_two_world_sizes_and_batches_of_two_types_on_one_start(alone: None, tmp_
 
 
 @pytest.mark.cluster
-def test_sharded_training_of_two_world_sizes_on_one_start(alone: None, tmp_path: Path) -> None:
+def test_sharded_training_of_two_world_sizes_on_one_start(tmp_path: Path) -> None:
     pair = workers_of(2)
     recipe: dict[str, Any] = {"precision": "bfloat16", "optimizer": "adamw", "accumulate": 2}
     one, two = (
@@ -161,11 +162,10 @@ def test_a_part_of_a_users_model_is_given_all_tensors_of_a_batch(
 
 @pytest.mark.cluster
 def test_a_rank_that_dies_fails_what_is_left_and_nothing_stays(
-    alone: None, tmp_path: Path, started: "list[subprocess.Popen[str]]"
+    home: Path, tmp_path: Path, started: "list[subprocess.Popen[str]]"
 ) -> None:
     pair = workers_of(2)
     scenarios = [scenario(pair, batch_size=size) for size in (1, 2, 4)]
-    before = netns.namespaces()
 
     def die(message: str) -> None:
         if " b2," in message:
@@ -181,12 +181,12 @@ def test_a_rank_that_dies_fails_what_is_left_and_nothing_stays(
     assert [result.scenario for _, result in rest] == scenarios[1:]
     assert all(result.run.status == "failed" and not result.tables for _, result in rest)
     assert all("ended early" in str(result.run.error) for _, result in rest)
-    assert netns.namespaces() == before
+    assert left_behind() == []
 
 
 @pytest.mark.cluster
 def test_who_stops_listening_ends_the_programs(
-    alone: None, tmp_path: Path, started: "list[subprocess.Popen[str]]"
+    tmp_path: Path, started: "list[subprocess.Popen[str]]"
 ) -> None:
     pair = workers_of(2)
     asked = RequestedScenarios(test=tuple(scenario(pair, batch_size=size) for size in (1, 2)))

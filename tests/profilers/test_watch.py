@@ -44,6 +44,7 @@ def test_two_cores_are_enough_for_any_type(node_type: str, monkeypatch: pytest.M
     assert need.nodes[0] == node_group("worker", node_type, 1)
 
 
+@pytest.mark.measuring
 @pytest.mark.cluster
 def test_nodes_of_steady_cores_are_watched(alone: None, tmp_path: Path) -> None:
     of = RequestedScenarios(cluster=(asked("emu.avx2.s40", 100),))

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +14,7 @@ from pipelines.runtime import IfInfeasible, checkpoints
 from pipelines.runtime.job_store import EventLogEntry
 from pipelines.runtime.plan import Infeasible, LimitRelaxation
 from pipelines.runtime.state import JobState
-from tests.leftovers import left_behind
+from tests.leftovers import left_behind, programs
 from tests.pipelines.ran import Started, Stepcast
 from tests.pipelines.runtime.jobs import SAMPLES, write_job
 from tests.pipelines.runtime.sample_logs import consumed_samples, read_sample_logs
@@ -83,15 +82,9 @@ def test_being_terminated_is_being_stopped(
     assert "goes on from the last checkpoint" in answer.err
 
 
-def left() -> list[str]:
-    """Return namespaces, control groups and programs of ours that are there."""
-    return left_behind() + programs()
-
-
-def programs() -> list[str]:
-    """Return the pids of programs of ranks."""
-    listed = ["pgrep", "-f", "python.* -m pipelines.runtime.rank"]
-    return subprocess.run(listed, capture_output=True, text=True, check=False).stdout.split()
+def ranks(home: Path) -> list[str]:
+    """Return the programs of a home's ranks."""
+    return [line for line in programs(f"STEPCAST_HOME={home}") if "pipelines.runtime.rank" in line]
 
 
 @pytest.mark.cluster
@@ -99,20 +92,20 @@ def test_stopped_and_killed_it_leaves_nothing_and_goes_on(tmp_path: Path, home: 
     job = write_job(tmp_path, iterations=1000, backend="emulated", checkpoint_every=4)
     stopped = Started(home, "train", str(job))
     stopped.match("(saved at iteration 8)")
-    assert left()
+    assert left_behind() and ranks(home)
     code, last = stopped.end(signal.SIGINT)
     assert (code, "goes on from the last checkpoint" in last) == (130, True)
-    assert left() == []
+    assert left_behind() + ranks(home) == []
 
     killed = Started(home, "train", str(job))
     resumed = int(killed.match(r"resumed at iteration (\d+)"))
-    while len(programs()) < 2:
+    while len(ranks(home)) < 2:
         time.sleep(0.05)
     assert killed.end(signal.SIGKILL)[0] == -signal.SIGKILL
     deadline_s = time.monotonic() + 20
-    while left() and time.monotonic() < deadline_s:
+    while left_behind() + ranks(home) and time.monotonic() < deadline_s:
         time.sleep(0.1)
-    assert left() == []
+    assert left_behind() + ranks(home) == []
 
     (folder,) = (home / "training" / "small").iterdir()
     done, _ = checkpoints.newest(folder)

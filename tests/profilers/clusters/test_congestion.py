@@ -9,7 +9,7 @@ from profilers.clusters.netns import ALLOWED, allow_congestion_control
 from profilers.clusters.node_types import node_group
 from profilers.steady.hostlock import host_lock
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.measuring]
 
 
 def listed() -> set[str]:

@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from profilers.clusters import open_cluster, reap
 from profilers.clusters.emulated import EmulatedCluster
 from profilers.clusters.node_types import node_group
 from profilers.probe import RequestedScenarios
-from profilers.steady.hostlock import host_lock
 from tests.leftovers import left_behind
 from tests.profilers.training import measured, with_server
 from warehouse.records import BadInput, NodeGroup
@@ -31,22 +29,15 @@ print((time.process_time() - had) / (time.monotonic() - began))
 """
 
 
-@pytest.fixture(autouse=True)
-def alone() -> Iterator[None]:
-    """Queue up behind whatever measures on this host."""
-    with host_lock():
-        yield
-
-
-def test_leaves_nothing_behind() -> None:
-    before = left_behind()
+def test_leaves_nothing_behind(home: Path) -> None:
     with open_cluster("emulated", (SERVER, WORKERS), 100) as cluster:
-        assert len(left_behind()) > len(before)
+        assert left_behind()
         assert cluster.facts()["congestion_control"] == "cubic"
         cluster.popen(cluster.nodes[0], ["sleep", "1000"])
-    assert left_behind() == before
+    assert left_behind() == []
 
 
+@pytest.mark.measuring
 def test_links_are_shaped_in_both_directions(tmp_path: Path) -> None:
     pair = with_server(2).model_copy(update={"link_mbps": 80})
     asked = RequestedScenarios(cluster=(pair,))
@@ -60,7 +51,7 @@ def test_links_are_shaped_in_both_directions(tmp_path: Path) -> None:
     assert (tmp_path / "iperf3.json").stat().st_size > 1000
 
 
-def test_nodes_come_and_go_and_the_others_stay() -> None:
+def test_nodes_come_and_go_and_the_others_stay(home: Path) -> None:
     with EmulatedCluster((), 100) as cluster:
         (first,), (second,) = cluster.add(WORKERS.one), cluster.add(WORKERS.one)
         assert (first.address, second.address) == ("10.77.0.1", "10.77.0.2")
@@ -95,7 +86,8 @@ def test_two_clusters_at_once_do_not_collide() -> None:
             assert answer.strip() == "heard"
 
 
-def test_a_confined_process_gets_its_share() -> None:
+@pytest.mark.measuring
+def test_a_confined_process_gets_its_share(alone: None) -> None:
     group = NodeGroup(role="worker", node_type="slow", count=1, cpu_share=0.1)
     with EmulatedCluster((group,), None) as cluster:
         node = cluster.nodes[0]
@@ -117,7 +109,7 @@ def test_a_process_above_its_nodes_memory_is_killed() -> None:
         assert output == ""
 
 
-def test_what_a_killed_owner_left_is_reaped() -> None:
+def test_what_a_killed_owner_left_is_reaped(home: Path) -> None:
     owning = subprocess.Popen(
         [sys.executable, "-c", OWN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

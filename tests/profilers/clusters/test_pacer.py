@@ -124,6 +124,7 @@ def test_who_paces_says_how_fast_the_host_is_and_that_it_has_ended() -> None:
         pacer.stop()
 
 
+@pytest.mark.measuring
 @pytest.mark.cluster
 def test_of_half_as_fast_a_core_a_node_gets_half_as_much(alone: None) -> None:
     groups = tuple(

@@ -192,6 +192,7 @@ def test_machines_of_other_versions_are_refused(fleet_file: Path) -> None:
         pass
 
 
+@pytest.mark.measuring
 @pytest.mark.cluster
 def test_probes_measure_over_ssh(fleet_file: Path, alone: None, tmp_path: Path) -> None:
     scenario = Scenario(
