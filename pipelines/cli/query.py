@@ -5,7 +5,7 @@ import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import polars as pl
 import typer
@@ -90,11 +90,9 @@ def query(
     Example: stepcast query
     """
     if name is None:
-        rows = [
-            {"query": name, "question": question, "param": ", ".join(params)}
-            for name, question, params, _ in ready_queries()
-        ]
-        print_frame(pl.DataFrame(rows), form)
+        listed = pl.DataFrame(list(ready_queries()))
+        of = pl.col("params").list.join(", ")
+        print_frame(listed.select(query="name", question="question", param=of), form)
         return
     params = dict(parameter(text) for text in param or [])
     print_frame(history_here().query(name, **params), form)
@@ -163,12 +161,13 @@ def _tell_condition(*, any_version: bool = False) -> None:
         tell(condition)
 
 
-def ready_queries() -> Iterator[tuple[str, str, list[str], str]]:
+def ready_queries() -> Iterator[dict[str, Any]]:
     """Yield the name, question, parameters and SQL of each query that comes with Stepcast."""
     for file in sorted(QUERIES.glob("*.sql")):
         sql = file.read_text()
         question = sql.partition("\n")[0].removeprefix("--").strip()
-        yield file.stem, question, sorted(set(re.findall(r"\$([a-z_]+)", sql))), sql
+        params = sorted(set(re.findall(r"\$([a-z_]+)", sql)))
+        yield {"name": file.stem, "question": question, "params": params, "sql": sql}
 
 
 def parameter(text: str) -> tuple[str, str | int | float]:

@@ -20,26 +20,11 @@ from starlette.exceptions import HTTPException
 
 from pipelines.cli.answers import PredictAnswer
 from pipelines.cli.recommendation import RecommendAnswer
-from pipelines.service import listings
+from pipelines.service import contracts, listings
 from pipelines.service.admission import Admission, respond
 from pipelines.service.asked import Answers, AskedForecast, AskedJob
 from pipelines.service.checker import Checker
 from pipelines.service.collector import Collector
-from pipelines.service.contracts import (
-    Answer,
-    Cluster,
-    Coverage,
-    Forecast,
-    Problem,
-    Queries,
-    Question,
-    Registered,
-    Report,
-    Retraining,
-    Rows,
-    Statement,
-    Support,
-)
 from pipelines.service.engine import Engine
 from pipelines.service.guard import FILES, STATIC, Guard, problem
 from pipelines.service.node_selection import of_cluster, of_types
@@ -67,7 +52,7 @@ def _kind_of(sent: object) -> str:
 
 
 Asked = Annotated[
-    Annotated[Question, Tag(_TAGS[0])] | Annotated[AskedForecast, Tag(_TAGS[1])],
+    Annotated[contracts.Question, Tag(_TAGS[0])] | Annotated[AskedForecast, Tag(_TAGS[1])],
     Discriminator(_kind_of),
 ]
 """A question of PredictDDL's service, or one of the command line."""
@@ -113,7 +98,9 @@ def service(
         description=_DESCRIPTION,
         # The guard asks for the token before a body is read; this describes it.
         dependencies=[] if token is None else [Depends(HTTPBearer(auto_error=False))],
-        responses={code: {"model": Problem, "description": why} for code, why in WHY.items()},
+        responses={
+            code: {"model": contracts.Problem, "description": why} for code, why in WHY.items()
+        },
         redoc_url=None,
     )
     app.add_middleware(Guard, token=token)
@@ -162,34 +149,26 @@ def _add_forecasts(
     admission: Admission,
     answers: Answers,
 ) -> None:
-    def answered(question: Question) -> Answer:
+    def answered(question: contracts.Question) -> contracts.Answer:
         nodes = (
             of_types(question.nodes, question.link_mbps)
             if question.nodes
             else of_cluster(collector.refreshed(), question.link_mbps)
         )
         begun = {name: _begun(checker, name) for name in checker.unknown(question.workloads)}
-        known = [workload for workload in question.workloads if workload.dataset.type not in begun]
-        forecasts = engine.forecasts(known, nodes)
-        made = iter(forecasts.of)
-        return Answer(
-            forecasts=[
-                begun[workload.dataset.type] if workload.dataset.type in begun else next(made)
-                for workload in question.workloads
-            ],
-            nodes=nodes.counts,
-            devices_per_node=nodes.devices,
-            backend=forecasts.backend,
-            host_id=forecasts.host_id,
-        )
+        return engine.answer(question.workloads, nodes, begun)
 
     @app.post(
         "/v1/forecasts",
         tags=["forecasts"],
-        response_model=Answer | PredictAnswer,
-        responses={202: {"model": Answer, "description": "Training for a new type has begun."}},
+        response_model=contracts.Answer | PredictAnswer,
+        responses={
+            202: {"model": contracts.Answer, "description": "Training for a new type has begun."}
+        },
     )
-    async def forecasts(question: Asked, request: Request, response: Response) -> Answer | Response:
+    async def forecasts(
+        question: Asked, request: Request, response: Response
+    ) -> contracts.Answer | Response:
         """Forecast the steps of workloads, on named nodes or on those that have registered.
 
         A workload whose dataset is of a new type has no forecast: training begins, and the answer
@@ -206,12 +185,12 @@ def _add_forecasts(
         return answer
 
     @app.get("/v1/retraining/{dataset}", tags=["forecasts"])
-    async def retraining(dataset: NodeName) -> Retraining:
+    async def retraining(dataset: NodeName) -> contracts.Retraining:
         """Tell how far the training for a type of dataset is."""
         return checker.retraining(dataset)
 
     @app.post("/v1/retraining/{dataset}", tags=["forecasts"], status_code=202)
-    def retrain(dataset: NodeName) -> Retraining:
+    def retrain(dataset: NodeName) -> contracts.Retraining:
         """Train for a new type of dataset, if nobody does: again, where it failed."""
         return checker.retrain(dataset)
 
@@ -229,60 +208,60 @@ def _add_support(app: FastAPI, answers: Answers, admission: Admission, allows_sq
         return await respond(request, admission, call, page)
 
     @app.get("/v1/node-types", tags=["support"])
-    def node_types() -> Rows:
+    def node_types() -> contracts.Rows:
         """List the node types that questions can name."""
         return listings.node_types()
 
     @app.get("/v1/support", tags=["support"])
-    def support() -> Support:
+    def support() -> contracts.Support:
         """List what can be asked about."""
         return listings.support(allows_sql)
 
 
 def _add_history(app: FastAPI, admission: Admission, allows_sql: bool) -> None:
-    @app.get("/v1/coverage", tags=["history"], response_model=Coverage)
+    @app.get("/v1/coverage", tags=["history"], response_model=contracts.Coverage)
     async def coverage(request: Request) -> Response:
         """Tell how wrong forecasts were, by kind of network, board and precision."""
         return await respond(request, admission, lambda _: listings.covered())
 
     @app.get("/v1/history/queries", tags=["history"])
-    def queries() -> Queries:
+    def queries() -> contracts.Queries:
         """List the queries that come with Stepcast, with their SQL."""
         return listings.queries()
 
-    @app.get("/v1/history/queries/{name}", tags=["history"], response_model=Rows)
+    @app.get("/v1/history/queries/{name}", tags=["history"], response_model=contracts.Rows)
     async def query(name: NodeName, request: Request) -> Response:
         """Run a query that comes with Stepcast; its parameters are those of the address."""
         params = dict(request.query_params)
         return await respond(request, admission, lambda _: listings.query(name, params))
 
-    @app.post("/v1/history/sql", tags=["history"], response_model=Rows)
-    async def sql(statement: Statement, request: Request) -> Response:
+    @app.post("/v1/history/sql", tags=["history"], response_model=contracts.Rows)
+    async def sql(statement: contracts.Statement, request: Request) -> Response:
         """Run a SELECT of one's own, where `stepcast serve --allow-sql` lets anybody."""
         if not allows_sql:
             raise BadInput("no SQL is taken here: `stepcast serve --allow-sql` takes SELECT")
         return await respond(request, admission, lambda _: listings.sql(statement.sql))
 
 
-def _begun(checker: Checker, dataset: str) -> Forecast:
+def _begun(checker: Checker, dataset: str) -> contracts.Forecast:
     try:
         checker.retrain(dataset, again=False)
     except BadInput as error:
-        return Forecast(status="refused", reason=str(error))
-    return Forecast(status="retraining", retraining=f"/v1/retraining/{dataset}")
+        return contracts.Forecast(status="refused", reason=str(error))
+    return contracts.Forecast(status="retraining", retraining=f"/v1/retraining/{dataset}")
 
 
 def _add_cluster(app: FastAPI, collector: Collector) -> None:
     @app.get("/v1/cluster", tags=["cluster"])
-    async def cluster() -> Cluster:
+    async def cluster() -> contracts.Cluster:
         """List the nodes that have registered and not fallen silent."""
         return collector.cluster()
 
     @app.put("/v1/cluster/{name}", tags=["cluster"])
-    async def tell(name: NodeName, report: Report) -> Registered:
+    async def tell(name: NodeName, report: contracts.Report) -> contracts.Registered:
         """Register a node, or tell what it can do now."""
         collector.tell(name, report)
-        return Registered(name=name, report=report, seconds_ago=0.0)
+        return contracts.Registered(name=name, report=report, seconds_ago=0.0)
 
     @app.get("/v1/cluster/{name}/wanted", tags=["cluster"], status_code=204)
     async def wanted(name: NodeName) -> None:

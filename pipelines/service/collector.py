@@ -11,7 +11,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from threading import Condition
 
 from pipelines.service.contracts import Cluster, Registered, Report
@@ -25,12 +24,6 @@ HELD_S = 10.0
 REFRESHED_S = 1.0
 """How long a question waits at most for what nodes tell."""
 Waiter = tuple[asyncio.AbstractEventLoop, asyncio.Event]
-
-
-@dataclass
-class _RegisteredNode:
-    report: Report
-    at_s: float
 
 
 class Collector:
@@ -49,7 +42,7 @@ class Collector:
         refreshed_s: float = REFRESHED_S,
     ) -> None:
         self._clock, self._held_s, self._refreshed_s = clock, held_s, refreshed_s
-        self._nodes: dict[str, _RegisteredNode] = {}
+        self._told: dict[str, tuple[Report, float]] = {}  # with when that was
         self._changed = Condition()
         self._waiting: dict[Waiter, str] = {}
         self._asked_s = float("-inf")
@@ -63,9 +56,9 @@ class Collector:
         """
         with self._changed:
             self._forget_silent()
-            if name not in self._nodes and len(self._nodes) >= limits.NODES:
+            if name not in self._told and len(self._told) >= limits.NODES:
                 raise BadInput(f"the cluster has {limits.NODES:,} nodes, and no more can join")
-            self._nodes[name] = _RegisteredNode(report, self._clock())
+            self._told[name] = report, self._clock()
             self._changed.notify_all()
 
     async def wanted(self, name: str) -> None:
@@ -75,8 +68,8 @@ class Collector:
         """
         waiter = asyncio.get_running_loop(), asyncio.Event()
         with self._changed:
-            known = self._nodes.get(name)
-            if self._closed or (known is not None and known.at_s < self._asked_s):
+            _, told_s = self._told.get(name, (None, self._asked_s))
+            if self._closed or told_s < self._asked_s:
                 return
             self._waiting[waiter] = name
         try:
@@ -90,7 +83,7 @@ class Collector:
         """Let a node leave; return whether it was there."""
         with self._changed:
             self._changed.notify_all()
-            return self._nodes.pop(name, None) is not None
+            return self._told.pop(name, None) is not None
 
     def refreshed(self) -> Cluster:
         """Ask all nodes to tell again; return the cluster when they have, or after a while."""
@@ -99,7 +92,7 @@ class Collector:
             asked_s = self._asked_s = self._clock()
             self._wake()
             self._changed.wait_for(
-                lambda: all(node.at_s >= asked_s for node in self._nodes.values()),
+                lambda: all(told_s >= asked_s for _, told_s in self._told.values()),
                 self._refreshed_s,
             )
             return self.cluster()
@@ -111,8 +104,8 @@ class Collector:
             now_s = self._clock()
             return Cluster(
                 nodes=[
-                    Registered(name=name, report=node.report, seconds_ago=now_s - node.at_s)
-                    for name, node in sorted(self._nodes.items())
+                    Registered(name=name, report=report, seconds_ago=now_s - told_s)
+                    for name, (report, told_s) in sorted(self._told.items())
                 ]
             )
 
@@ -129,5 +122,6 @@ class Collector:
 
     def _forget_silent(self) -> None:
         oldest_s = self._clock() - SILENT_S
-        for name in [name for name, node in self._nodes.items() if node.at_s < oldest_s]:
-            del self._nodes[name]
+        silent = [name for name, (_, told_s) in self._told.items() if told_s < oldest_s]
+        for name in silent:
+            del self._told[name]

@@ -1,8 +1,8 @@
 """The Inference Engine: forecasts of workloads on nodes, by the way that all questions take."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
@@ -10,39 +10,24 @@ from pydantic import ValidationError
 import networks
 from forecasting import embedders
 from forecasting.forecast import ForecastAnswer, ScenarioForecast, forecast_nameless, predict_curves
-from forecasting.history_scope import RunIndex, VisibleRun, select_host_of_types
+from forecasting.history_scope import HostSelection, RunIndex, VisibleRun, select_host_of_types
 from forecasting.inputs import systems_named
 from forecasting.scope import ForecastRefusal, HistoryScope
 from models.system import System
 from networks.primitives import Primitive, PrimitiveGraph
 from pipelines.cli.answers import ForecastRow, RefusalRow, epoch_s
-from pipelines.service.contracts import Forecast, Graph, Workload
+from pipelines.service.contracts import Answer, Forecast, Graph, Workload
 from pipelines.service.node_selection import NodeSelection
 from profilers.clusters.node_types import GPU
 from profilers.record_file import fault
 from studies.curve import RECIPE, Curve
-from warehouse.records import Backend, BadInput, Scenario, Strategy, TrainingWorkload
+from warehouse.records import BadInput, Scenario, Strategy, TrainingWorkload
 from warehouse.warehouse import Warehouse
 
 DEFAULT_DATASET = "digits"
 """The one whose fits the history keeps."""
 Graphs = dict[tuple[str, int], PrimitiveGraph]
 """Networks that somebody sent, by name and image size."""
-
-
-@dataclass(frozen=True)
-class WorkloadForecasts:
-    """What the engine says of workloads.
-
-    Attributes:
-        of: a forecast or a refusal of each.
-        backend: whose runs they rest on; None: nothing was forecast.
-        host_id: the same, of hosts.
-    """
-
-    of: list[Forecast]
-    backend: Backend | None = None
-    host_id: str | None = None
 
 
 class Engine:
@@ -55,26 +40,42 @@ class Engine:
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
 
-    def forecasts(self, workloads: Sequence[Workload], nodes: NodeSelection) -> WorkloadForecasts:
-        """Return a forecast or a refusal of each workload, whose dataset's type is known."""
+    def answer(
+        self,
+        workloads: Sequence[Workload],
+        nodes: NodeSelection,
+        begun: Mapping[str, Forecast] = MappingProxyType({}),
+    ) -> Answer:
+        """Return a forecast or a refusal of each workload.
+
+        Args:
+            workloads: what is trained.
+            nodes: where.
+            begun: by the type of dataset, what is said where it is not known yet.
+        """
         made: dict[int, Forecast] = {}
-        answers: list[ForecastAnswer] = []
+        chosen: HostSelection | None = None
         # By the type of dataset whose embedder answers; None: all systems answer.
         numbers: dict[str | None, list[int]] = {None: []}
         for number, workload in enumerate(workloads):
             dataset = workload.dataset.type
             is_named = workload.graph is None and not nodes.measured
-            key = None if is_named and dataset == DEFAULT_DATASET else dataset
-            numbers.setdefault(key, []).append(number)
+            if dataset in begun:
+                made[number] = begun[dataset]
+            else:
+                key = None if is_named and dataset == DEFAULT_DATASET else dataset
+                numbers.setdefault(key, []).append(number)
         for dataset_type, asked in numbers.items():
             of, answer = self._of_dataset([workloads[i] for i in asked], nodes, dataset_type)
             made |= dict(zip(asked, of, strict=True))
-            answers += [] if answer is None else [answer]
-        of_all = [made[number] for number in range(len(workloads))]
-        if not answers:
-            return WorkloadForecasts(of_all)
-        return WorkloadForecasts(
-            of_all, answers[0].chosen_host.backend, answers[0].chosen_host.host_id
+            if answer is not None and chosen is None:
+                chosen = answer.chosen_host
+        return Answer(
+            forecasts=[made[number] for number in range(len(workloads))],
+            nodes=nodes.counts,
+            devices_per_node=nodes.devices,
+            backend=chosen and chosen.backend,
+            host_id=chosen and chosen.host_id,
         )
 
     def _of_dataset(

@@ -29,17 +29,7 @@ from networks.own_huggingface import named_configs
 from networks.own_model import traced_targets
 from pipelines.cli.node_types import node_type_rows
 from pipelines.cli.query import parameter, ready_queries
-from pipelines.service.contracts import (
-    Case,
-    Cell,
-    Coverage,
-    ModelChoice,
-    NetworkChoice,
-    Queries,
-    QueryChoice,
-    Rows,
-    Support,
-)
+from pipelines.service import contracts
 from pipelines.support import supported
 from profilers.clusters.node_types import GPU
 from studies.curve import Curve
@@ -56,32 +46,34 @@ _LOOK_S = 0.02
 """How often a statement of SQL is looked at."""
 
 
-def node_types() -> Rows:
+def node_types() -> contracts.Rows:
     """Return the node types that questions can name, as `stepcast node-types` lists them."""
     history = PublishedHistory(home()) if (home() / HISTORY).exists() else None
     return _rows(pl.DataFrame(node_type_rows(history), infer_schema_length=None))
 
 
-def support(allows_sql: bool) -> Support:
+def support(allows_sql: bool) -> contracts.Support:
     """Return what can be asked."""
     frameworks: dict[str, list[str]] = {}
     for framework in ("pytorch", "tensorflow"):
         for name in networks.names(framework):
             frameworks.setdefault(name, []).append(framework)
-    return Support(
+    types = ((name, supported().get(name)) for name in _model_types())
+    models = [
+        *named_configs().items(),
+        *(
+            (name, known.trained if known else "type with its defaults")
+            for name, known in types
+            if known is None or known.is_answered
+        ),
+    ]
+    return contracts.Support(
         networks=[
-            NetworkChoice(name=name, kind=family(name), frameworks=of_network)
+            contracts.NetworkChoice(name=name, kind=family(name), frameworks=of_network)
             for name, of_network in sorted(frameworks.items())
         ],
         traced=traced_targets(Path.cwd()),
-        models=[
-            *(ModelChoice(name=name, words=words) for name, words in named_configs().items()),
-            *(
-                ModelChoice(name=name, words=known.trained if known else "type with its defaults")
-                for name in _model_types()
-                if (known := supported().get(name)) is None or known.is_answered
-            ),
-        ],
+        models=[contracts.ModelChoice(name=name, words=words) for name, words in models],
         precisions=list(get_args(records.Precision)),
         optimizers=list(get_args(records.Optimizer)),
         regions=_regions(),
@@ -110,11 +102,9 @@ def _model_types() -> list[str]:
     return sorted(set(chain.from_iterable(pairs)))
 
 
-def queries() -> Queries:
+def queries() -> contracts.Queries:
     """Return the queries that come with Stepcast, with their SQL."""
-    fields = ("name", "question", "params", "sql")
-    choices = [dict(zip(fields, each, strict=True)) for each in ready_queries()]
-    return Queries(queries=[QueryChoice(**choice) for choice in choices])
+    return contracts.Queries.model_validate({"queries": list(ready_queries())})
 
 
 def query(name: str, params: Mapping[str, str]) -> str:
@@ -163,7 +153,7 @@ def sql(statement: str) -> str:
             raise BadInput(errors.read(4096).decode(errors="replace").strip() or f"exit {code}")
         rows = json.load(out)
     columns = list(rows[0]) if rows else []
-    return Rows(
+    return contracts.Rows(
         columns=columns,
         rows=[list(row.values()) for row in rows[:MOST_ROWS]],
         left_out=max(len(rows) - MOST_ROWS, 0),
@@ -187,8 +177,8 @@ def _coverage_as_of(place: Path, modified_ns: int) -> str:
     return _coverage(PublishedHistory(place)).model_dump_json()
 
 
-def _rows(frame: pl.DataFrame) -> Rows:
-    return Rows(
+def _rows(frame: pl.DataFrame) -> contracts.Rows:
+    return contracts.Rows(
         columns=frame.columns,
         rows=[list(row) for row in frame.head(MOST_ROWS).iter_rows()],
         left_out=max(frame.height - MOST_ROWS, 0),
@@ -198,14 +188,14 @@ def _rows(frame: pl.DataFrame) -> Rows:
 _ANY_STEP = {"dnn": "small_cnn", "framework": "pytorch", "batch_size": 8, "image_size": 64}
 
 
-def _coverage(warehouse: Warehouse) -> Coverage:
+def _coverage(warehouse: Warehouse) -> contracts.Coverage:
     """Return the cells that have a judged case: of this home's runs, and of public measurements."""
-    cases: dict[tuple[str, str, str, str], list[Case]] = defaultdict(list)
+    cases: dict[tuple[str, str, str, str], list[contracts.Case]] = defaultdict(list)
     for key, case in [*_of_history(warehouse), *_of_public(warehouse)]:
         cases[key].append(case)
-    return Coverage(
+    return contracts.Coverage(
         cells=[
-            Cell(
+            contracts.Cell(
                 kind=kind,
                 board=board,
                 precision=precision,
@@ -219,7 +209,7 @@ def _coverage(warehouse: Warehouse) -> Coverage:
     )
 
 
-Keyed = tuple[tuple[str, str, str, str], Case]
+Keyed = tuple[tuple[str, str, str, str], contracts.Case]
 
 
 def _of_history(warehouse: Warehouse) -> Iterator[Keyed]:
@@ -232,7 +222,7 @@ def _of_history(warehouse: Warehouse) -> Iterator[Keyed]:
             board = " + ".join(dict.fromkeys(each.node_type for each in scenario.worker_groups))
             yield (
                 (family(load.dnn), board, load.precision, row["system"]),
-                Case(
+                contracts.Case(
                     label=row["label"],
                     error_percent=row["error_percent"],
                     left_out=row["split"],
@@ -255,7 +245,7 @@ def _of_public(warehouse: Warehouse) -> Iterator[Keyed]:
                 case.precision,
                 GPU_STEP.name,
             ),
-            Case(
+            contracts.Case(
                 label=f"{case.network}, batch {case.batch}",
                 error_percent=100 * (case.forecast_s / case.measured_s - 1),
                 left_out=case.left_out,

@@ -69,7 +69,7 @@ from pipelines.service.engine import Engine
 def endless(*_):
     print("it forecasts", file=__import__("sys").stderr, flush=True)
     time.sleep(3600)
-Engine.forecasts = endless
+Engine.answer = endless
 """
 
 
@@ -99,13 +99,14 @@ def test_a_forecast_that_is_made_holds_up_no_end(home: Path) -> None:
 
 SLOW = """
 import time
-from pipelines.service.contracts import Forecast
-from pipelines.service.engine import Engine, WorkloadForecasts
-def slow(self, workloads, place):
+from pipelines.service.contracts import Answer, Forecast
+from pipelines.service.engine import Engine
+def slow(self, workloads, nodes, begun):
     print("it forecasts", file=__import__("sys").stderr, flush=True)
     time.sleep(1)
-    return WorkloadForecasts([Forecast(status="forecast", step_time_s=1.0) for _ in workloads])
-Engine.forecasts = slow
+    made = [Forecast(status="forecast", step_time_s=1.0) for _ in workloads]
+    return Answer(forecasts=made, nodes={}, devices_per_node=1)
+Engine.answer = slow
 """
 
 

@@ -1,7 +1,8 @@
 """What tests of the service share: a history of made-up steps, and a client that has the token."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from starlette.testclient import TestClient
@@ -10,8 +11,8 @@ from models.predictddl import residuals
 from pipelines.service.app import service
 from pipelines.service.checker import Checker
 from pipelines.service.collector import Collector
-from pipelines.service.contracts import Forecast, Workload
-from pipelines.service.engine import Engine, WorkloadForecasts
+from pipelines.service.contracts import Answer, Forecast, Workload
+from pipelines.service.engine import Engine
 from pipelines.service.node_selection import NodeSelection
 from tests.pipelines.service import made_up
 from warehouse.warehouse import Warehouse
@@ -38,11 +39,22 @@ class Halves(Engine):
     def __init__(self) -> None:
         """Need no history."""
 
-    def forecasts(self, workloads: Sequence[Workload], nodes: NodeSelection) -> WorkloadForecasts:
+    def answer(
+        self,
+        workloads: Sequence[Workload],
+        nodes: NodeSelection,
+        begun: Mapping[str, Forecast] = MappingProxyType({}),
+    ) -> Answer:
         """Return the same of every workload."""
         step_s = sum(group.count for group in nodes.groups) / 2
-        of = [Forecast(status="forecast", step_time_s=step_s) for _ in workloads]
-        return WorkloadForecasts(of, "emulated", "host-1")
+        made = Forecast(status="forecast", step_time_s=step_s)
+        return Answer(
+            forecasts=[begun.get(workload.dataset.type, made) for workload in workloads],
+            nodes=nodes.counts,
+            devices_per_node=nodes.devices,
+            backend="emulated",
+            host_id="host-1",
+        )
 
 
 @pytest.fixture

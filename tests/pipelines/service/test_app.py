@@ -19,11 +19,11 @@ from schemathesis.specs.openapi.checks import (
 )
 from starlette.testclient import TestClient
 
+from pipelines.service import contracts
 from pipelines.service.admission import FORECASTING, Admission
 from pipelines.service.app import service
 from pipelines.service.checker import Checker
 from pipelines.service.collector import Collector
-from pipelines.service.engine import WorkloadForecasts
 from tests.pipelines.service.conftest import TOKEN, Halves
 from tests.pipelines.service.reports import report
 from warehouse.records import WarehouseBusy
@@ -164,7 +164,7 @@ def test_a_name_is_no_path(client: TestClient) -> None:
 
 def test_who_holds_the_history_is_named(collector: Collector, checker: Checker) -> None:
     class Held(Halves):
-        def forecasts(self, *_: object) -> Any:
+        def answer(self, *_: object) -> Any:
             raise WarehouseBusy("process 17 holds the history")
 
     headers = {"Authorization": f"Bearer {TOKEN}"}
@@ -201,10 +201,10 @@ def test_few_forecasts_are_made_at_once_and_nodes_report_meanwhile(
     may_end, begun = Event(), Semaphore(0)
 
     class Slow(Halves):
-        def forecasts(self, *given: Any) -> WorkloadForecasts:
+        def answer(self, *given: Any) -> contracts.Answer:
             begun.release()
             assert may_end.wait(60)
-            return super().forecasts(*given)
+            return super().answer(*given)
 
     app, body = service(Slow(), collector, checker, None, Admission(2)), report().model_dump_json()
     with TestClient(app) as client, ThreadPoolExecutor(5) as pool:

@@ -35,7 +35,7 @@ def graph(kinds: list[str]) -> Graph:
 
 def ask(engine: Engine, *workloads: Workload, nodes: NodeSelection = TWO) -> list[Forecast]:
     """Return what an engine says."""
-    return engine.forecasts(workloads, nodes).of
+    return engine.answer(workloads, nodes).forecasts
 
 
 def reason(engine: Engine, workload: Workload, nodes: NodeSelection = TWO) -> str:
@@ -248,11 +248,11 @@ def test_a_newer_run_elsewhere_hides_no_node_type(
 ) -> None:
     install_beside_newer_gpu_steps(home, monkeypatch)
     engine = Engine(Warehouse(home))
-    answer = engine.forecasts([Workload(dnn="vgg11")], TWO)
-    assert [forecast.status for forecast in answer.of] == ["forecast"]
+    answer = engine.answer([Workload(dnn="vgg11")], TWO)
+    assert [forecast.status for forecast in answer.forecasts] == ["forecast"]
     assert (answer.backend, answer.host_id) == ("emulated", "host-1")
     gpus = [Nodes(node_type="gpu.h100", count=1)]
-    answer = engine.forecasts([Workload(dnn="vgg11")], of_types(gpus, None))
+    answer = engine.answer([Workload(dnn="vgg11")], of_types(gpus, None))
     assert (answer.backend, answer.host_id) == ("loopback", "host-2")
     nodes = of_types([*gpus, Nodes(node_type=NODE_TYPE, count=2)], LINK_MBPS)
     refusal = reason(engine, Workload(dnn="vgg11"), nodes)
@@ -264,8 +264,11 @@ def test_newer_steps_on_gpus_tell_nothing_of_registered_processors(
 ) -> None:
     install_beside_newer_gpu_steps(home, monkeypatch)
     nodes = of_cluster(cluster(report(node_type=NODE_TYPE, link_mbps=None)), None)
-    answer = Engine(Warehouse(home)).forecasts([Workload(dnn="vgg11")], nodes)
-    assert ([forecast.status for forecast in answer.of], answer.host_id) == (["forecast"], "host-1")
+    answer = Engine(Warehouse(home)).answer([Workload(dnn="vgg11")], nodes)
+    assert ([forecast.status for forecast in answer.forecasts], answer.host_id) == (
+        ["forecast"],
+        "host-1",
+    )
 
 
 def test_a_host_that_is_known_by_its_inventory_is_forecast_from_steps_of_another(
@@ -274,8 +277,8 @@ def test_a_host_that_is_known_by_its_inventory_is_forecast_from_steps_of_another
     made_up.install(home, monkeypatch)
     this_host = host_id("emulated")
     made_up.add(home, "inventory", None, this_host)
-    answer = Engine(Warehouse(home)).forecasts([Workload(dnn="vgg11", batch_size=8)], TWO)
-    (forecast,) = answer.of
+    answer = Engine(Warehouse(home)).answer([Workload(dnn="vgg11", batch_size=8)], TWO)
+    (forecast,) = answer.forecasts
     assert (forecast.status, answer.host_id) == ("forecast", this_host)
     assert forecast.step_time_s == pytest.approx(made_up.step_s("vgg11", 8, 2), rel=0.02)
     assert forecast.low is not None

@@ -2,11 +2,12 @@
 
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from threading import Event, Thread
+from typing import Any
 
 import httpx
 import pytest
@@ -15,10 +16,8 @@ from starlette.types import ASGIApp
 from pipelines.service.app import service
 from pipelines.service.checker import Checker
 from pipelines.service.collector import Collector
-from pipelines.service.contracts import Workload
-from pipelines.service.engine import WorkloadForecasts
+from pipelines.service.contracts import Answer
 from pipelines.service.guard import Guard
-from pipelines.service.node_selection import NodeSelection
 from pipelines.service.server import Server
 from tests.pipelines.service.conftest import Halves
 from tests.pipelines.service.test_guard import PERMITTED, TOKEN, Echo
@@ -108,11 +107,9 @@ def test_questions_beyond_those_that_can_wait_are_told_when_to_ask_again(
     released = Event()
 
     class Slow(Halves):
-        def forecasts(
-            self, workloads: Sequence[Workload], nodes: NodeSelection
-        ) -> WorkloadForecasts:
+        def answer(self, *given: Any) -> Answer:
             released.wait(60)
-            return super().forecasts(workloads, nodes)
+            return super().answer(*given)
 
     question = {
         "workloads": [{"dnn": "vgg11"}],
