@@ -13,7 +13,7 @@ from profilers.probe import PlannedRun
 from profilers.probes import PROBES
 from studies.planned_runs import required_runs
 from studies.study import Study, read_study
-from warehouse.records import Backend, BadInput, Purpose
+from warehouse.records import Backend, Purpose, error_context
 
 
 @dataclass(frozen=True)
@@ -77,11 +77,9 @@ def read_lineage(path: Path, backend: Backend = "emulated") -> StudyLineage:
         BadInput: as `read_study`, or a system or the settings of a probe are not possible.
     """
     study = read_study(path)
-    try:
+    with error_context(f"{path}"):
         systems = systems_of(study)
         needed = required_runs(study, backend, inputs_of_systems(systems))
-    except BadInput as error:
-        raise BadInput(f"{path}: {error}") from None
     return StudyLineage(
         path, study, needed, input_runs_by_system(systems, study, needed, backend), backend
     )

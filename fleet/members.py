@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import yaml
-from pydantic import Field, StringConstraints, ValidationError, field_validator
+from pydantic import Field, StringConstraints, field_validator
 
 from profilers.clusters import BackendChoice
 from profilers.probes import PROBES
-from profilers.record_file import fault
+from profilers.record_file import validated
 from warehouse import limits
 from warehouse.documents import read_document
 from warehouse.durable_files import write_bytes
@@ -95,10 +95,8 @@ def read_members(home: Path) -> dict[str, Member]:
     for name, fields in listed.items():
         if not isinstance(fields, Mapping):
             raise BadInput(f"{path}: {name}: expected a mapping of fields, found {fields!r:.60}")
-        try:
-            members[str(name)] = Member.model_validate({**fields, "node_type": name})
-        except ValidationError as error:
-            raise BadInput(f"{path}: {fault(error, Member, (str(name),))}") from None
+        fields = {**fields, "node_type": name}
+        members[str(name)] = validated(Member, fields, f"{path}: ", (str(name),))
     return members
 
 

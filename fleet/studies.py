@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 
 import polars as pl
-from pydantic import ValidationError
 
 import networks
 from fleet.members import WATCH, Member
@@ -11,10 +10,10 @@ from forecasting.forecast import ScenarioForecast, predict_curves
 from forecasting.inputs import systems_named
 from profilers.clusters.node_types import fleet_types, node_types
 from profilers.probes import PROBES
-from profilers.record_file import fault
+from profilers.record_file import validated
 from studies.curve import Curve
 from studies.study import Study
-from warehouse.records import Backend, BadInput
+from warehouse.records import Backend, BadInput, error_context
 from warehouse.warehouse import Warehouse
 
 _SIDE_PX = 32
@@ -46,20 +45,15 @@ def watching_study(member: Member) -> Study:
 
 
 def _study(name: str, member: Member, probes: tuple[str, ...]) -> Study:
-    try:
-        return Study.model_validate(
-            {
-                "name": name,
-                "description": f"The node type {member.node_type}, profiled by the fleet.",
-                "backend": member.backend,
-                "probes": dict.fromkeys(probes),
-                "train": _training(member, probes),
-            }
-        )
-    except ValidationError as error:
-        raise BadInput(f"{member.node_type}: {fault(error, Study)}") from None
-    except networks.UnknownNetwork as error:
-        raise BadInput(f"{member.node_type}: networks: {error}") from None
+    with error_context(f"{member.node_type}: networks", networks.UnknownNetwork):
+        fields = {
+            "name": name,
+            "description": f"The node type {member.node_type}, profiled by the fleet.",
+            "backend": member.backend,
+            "probes": dict.fromkeys(probes),
+            "train": _training(member, probes),
+        }
+        return validated(Study, fields, f"{member.node_type}: ")
 
 
 def _training(member: Member, probes: Sequence[str]) -> list[Curve]:

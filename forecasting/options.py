@@ -20,7 +20,7 @@ from warehouse.fields import compiled_mode, spelled_out
 from warehouse.records import WHAT_IF, Backend, BadInput, Record
 
 Value = str | int | float
-O = TypeVar("O", bound="TrainingOptions")  # noqa: E741
+O = TypeVar("O", bound=Record)  # noqa: E741
 _ALL = "-true"
 """Of a precision that weights have, too (Lightning's word)."""
 _OF_WEIGHTS = ("float32", "bfloat16", "float16")

@@ -6,11 +6,12 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
+from pydantic import Field
 
 from models.gpu_step.device import Device, device_of_node, devices
 from models.gpu_step.timed_collectives import rated
@@ -19,10 +20,10 @@ from profilers.probe import Setting
 from profilers.readers.contract import ImportedRun, ReaderOptions
 from profilers.readers.csv_mapping import CsvMapping, find, load
 from profilers.readers.formats import find_format
-from warehouse.durable_files import remove, sync, temporary
+from warehouse.durable_files import scratch, sync
 from warehouse.fields import nearest_names
 from warehouse.landing import land, landed_run
-from warehouse.records import BadInput, Purpose, Run, content_hash
+from warehouse.records import BadInput, Purpose, Run, content_hash, error_context
 from warehouse.tables import SCHEMAS
 
 STUDY = "imported"
@@ -38,22 +39,26 @@ _MOST_TOLD = 5
 """Kinds of things left out that the message names; `config` has all."""
 
 
-@dataclass(frozen=True)
-class Provenance:
-    """Who measured, under which licence, and where the file is from; None: not said."""
+class ImportOptions(ReaderOptions):
+    """What `stepcast import` takes: also who measured, and where a file is from."""
 
-    source: str | None
-    licence: str | None
-    url: str | None
+    source: str | None = Field(default=None, description="Who measured it; a mapping may say.")
+    licence: str | None = Field(default=None, description="Licence of the data.")
+    url: str | None = Field(default=None, description="Where the file is from.")
+    purpose: Purpose = Field(
+        default="profile", description="Whether fits may see it, or it judges predictions."
+    )
+
+
+_PROVENANCE = ("source", "licence", "url")
 
 
 @contextmanager
 def land_staged(landing: Path) -> Iterator[Path]:
     """Yield a folder in which runs wait; they land if all goes well, and none if not."""
     landing.mkdir(parents=True, exist_ok=True)
-    folder = temporary(landing)
-    folder.mkdir()
-    try:
+    with scratch(landing) as folder:
+        folder.mkdir()
         yield folder
         # The first run of a file says that the file is there, so it comes last.
         runs = sorted(folder.iterdir(), key=lambda run: int(run.name.rpartition("-")[2]))
@@ -61,18 +66,9 @@ def land_staged(landing: Path) -> Iterator[Path]:
             if not (landing / run.name).exists():
                 os.rename(run, landing / run.name)
         sync(landing)
-    finally:
-        remove(folder)
 
 
-def import_file(
-    path: Path,
-    format_name: str,
-    options: ReaderOptions,
-    given: Provenance,
-    purpose: Purpose,
-    staging: Path,
-) -> str:
+def import_file(path: Path, format_name: str, options: ImportOptions, staging: Path) -> str:
     """Stage the runs of one file, unless they have landed before; return a line about it.
 
     A run's id is the format and the hash of the file's content. The folder of `land_staged` is in
@@ -84,18 +80,13 @@ def import_file(
     if not path.is_file():
         what = "a folder" if path.is_dir() else "no file" if path.exists() else "not there"
         raise BadInput(f"{path} is {what}; expected a file to import")
-    try:
-        with path.open("rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror}") from error
+    with error_context(f"{path} cannot be read", OSError), path.open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     mapping = load(find(path, options.mapping)) if format_name == "csv" else None
-    if options.worker is not None and not given.source:
-        given = replace(given, source=f"your {_CALLED[format_name]} {path.name}")
-    provenance = _completed(path, mapping, given)
+    options = _completed(path, format_name, mapping, options)
     stem = f"imported-{format_name}-{sha256[:16]}"
     settings: dict[str, Setting] = {
-        "purpose": purpose,
+        "purpose": options.purpose,
         "world_size": options.world_size,
         "mapping": content_hash(mapping.canonical_json()) if mapping else None,
         "worker": options.worker,
@@ -114,19 +105,17 @@ def import_file(
             told, more = _check_worker(path, format_name, options.worker, imported)
             config, told_notes = {**imported.config, **told}, (*imported.notes, *more)
             imported = replace(imported, config=config, notes=told_notes)
-        run = _run(f"{stem}-{runs}", format_name, purpose, imported, settings)
-        origin = _origin(format_name, path, sha256, provenance)
-        try:
+        run = _run(f"{stem}-{runs}", format_name, options.purpose, imported, settings)
+        origin = _origin(format_name, path, sha256, options)
+        with error_context(f"{path}"):
             land(staging, run, None, {**imported.tables, "source": origin})
-        except BadInput as error:
-            raise BadInput(f"{path}: {error}") from error
         notes += imported.notes
         left_out.update(imported.left_out)
         rows.update({name: frame.height for name, frame in imported.tables.items()})
     counted = ", ".join(f"{count:,} rows of {name}" for name, count in rows.items())
     return (
         f"{path.name}: imported {counted} in {runs} run{'s' if runs > 1 else ''} "
-        f"({stem}), source {provenance.source}{''.join(f'; {note}' for note in notes)}"
+        f"({stem}), source {options.source}{''.join(f'; {note}' for note in notes)}"
         f"{_left_out(left_out)}"
     )
 
@@ -149,7 +138,9 @@ def _left_out(counted: Mapping[str, int]) -> str:
     return f"; left out: {', '.join(most)}{f' and {more} kinds more (config)' if more else ''}"
 
 
-def _completed(path: Path, mapping: CsvMapping | None, given: Provenance) -> Provenance:
+def _completed(
+    path: Path, format_name: str, mapping: CsvMapping | None, given: ImportOptions
+) -> ImportOptions:
     """Fill what the user did not say from the mapping, where the format has one."""
     if mapping is not None:
         tables = sorted(SCHEMAS.keys() - _OURS)
@@ -159,11 +150,10 @@ def _completed(path: Path, mapping: CsvMapping | None, given: Provenance) -> Pro
             raise BadInput(
                 f"{path.name}: its mapping names the raw table {mapping.table!r:.60}; {meant}"
             )
-        return Provenance(
-            given.source or mapping.source,
-            given.licence or mapping.licence,
-            given.url or mapping.url,
-        )
+        told = {name: getattr(given, name) or getattr(mapping, name) for name in _PROVENANCE}
+        return given.model_copy(update=told)
+    if given.worker is not None and not given.source:
+        return given.model_copy(update={"source": f"your {_CALLED[format_name]} {path.name}"})
     if not given.source:
         raise BadInput(f"{path.name}: who measured it? Say so with --source")
     return given
@@ -210,15 +200,13 @@ def _run(
     )
 
 
-def _origin(format_name: str, path: Path, sha256: str, provenance: Provenance) -> pl.DataFrame:
+def _origin(format_name: str, path: Path, sha256: str, options: ImportOptions) -> pl.DataFrame:
     return pl.DataFrame(
         {
             "format": [format_name],
             "file_name": [path.name],
             "sha256": [sha256],
-            "source": [provenance.source],
-            "licence": [provenance.licence],
-            "url": [provenance.url],
+            **{name: [getattr(options, name)] for name in _PROVENANCE},
             "imported_at": [datetime.now(UTC)],
         },
         schema_overrides={"licence": pl.String, "url": pl.String},

@@ -35,10 +35,19 @@ def read_record(path: Path, kind: type[R], what: str) -> R:
     if not isinstance(content, dict):
         expected = ", ".join(kind.model_fields)
         raise BadInput(f"{path}: expected a mapping with {expected}; found {content!r:.60}")
+    return validated(kind, content, f"{path}: ")
+
+
+def validated(kind: type[R], fields: object, where: str = "", within: Sequence[str] = ()) -> R:
+    """Return a record of its fields; `where` begins the message, `within` the name of a field.
+
+    Raises:
+        BadInput: they are none of this kind.
+    """
     try:
-        return kind.model_validate(content)
+        return kind.model_validate(fields)
     except ValidationError as error:
-        raise BadInput(f"{path}: {fault(error, kind)}") from None
+        raise BadInput(f"{where}{fault(error, kind, within)}") from None
 
 
 def fault(error: ValidationError, kind: type[Record], within: Sequence[str] = ()) -> str:

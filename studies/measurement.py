@@ -1,7 +1,7 @@
 """Running the probes a round still needs, and landing their runs."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from profilers.clusters import open_cluster
@@ -13,7 +13,7 @@ from studies.messages import Progress
 from studies.planned_runs import expected_s, group_by_start, nodes_of
 from studies.rounds import Round, refresh_round
 from studies.run_settings import with_settings
-from warehouse.durable_files import remove, temporary
+from warehouse.durable_files import scratch
 from warehouse.landing import land
 from warehouse.records import ProbeFailed, Purpose, Run
 
@@ -73,6 +73,7 @@ def _run(
 ) -> list[Run]:
     """Run what is missing of a probe, and return what has landed."""
     landed: list[Run] = []
+    landing.mkdir(parents=True, exist_ok=True)
     # Nothing is rented while another measurement is waited for.
     with host_lock(progress.say) if round_.backend in RENTED else nullcontext():
         for start in group_by_start(round_.missing_of(probe, purpose)):
@@ -80,8 +81,9 @@ def _run(
             may_take(seconds)
             cluster = open_cluster(round_.backend, nodes_of(start), start[0].subject.link_mbps)
             cluster.expected_s = seconds
-            with _scratch(landing) as scratch, cluster:
-                session = Session(cluster, scratch, progress.say, round_.study.name, round_.repeat)
+            with scratch(landing) as folder, cluster:
+                folder.mkdir()
+                session = Session(cluster, folder, progress.say, round_.study.name, round_.repeat)
                 # Land each before the next is measured: a kill loses only what is under way.
                 for need, result in measure_planned_runs(PROBES[probe], session, start):
                     record = with_settings(result.run, need.settings)
@@ -91,15 +93,3 @@ def _run(
             if record.status == "failed":
                 raise ProbeFailed(f"{need.title} failed: {record.error}; its run has landed")
     return landed
-
-
-@contextmanager
-def _scratch(landing: Path) -> Iterator[Path]:
-    """Give a probe a folder that is removed, or swept after a kill."""
-    landing.mkdir(parents=True, exist_ok=True)
-    scratch = temporary(landing)
-    scratch.mkdir()
-    try:
-        yield scratch
-    finally:
-        remove(scratch)

@@ -11,7 +11,7 @@ from profilers.probes import PROBES, measuring_probe
 from profilers.scenarios import single_worker_scenarios
 from studies.curve import Curve
 from studies.study import Study
-from warehouse.records import Backend, BadInput, NodeGroup, Scenario
+from warehouse.records import Backend, NodeGroup, Scenario, error_context
 from warehouse.requirements import Requirement
 
 
@@ -41,14 +41,12 @@ def required_runs(study: Study, backend: Backend, asking: SystemInputs) -> tuple
     wanted = requested_scenarios(study, backend, asking)
     by_subject: dict[object, PlannedRun] = {}
     for name, requested in wanted.items():
-        try:
+        with error_context(f"probes.{name}"):
             for need in PROBES[name].needs(requested, study.settings_of(name)):
                 judges = PROBES[name].metric is not None and not need.profiles
                 earlier = by_subject.get((need.subject, judges))
                 if earlier is None or (need.of_train and not earlier.of_train):
                     by_subject[need.subject, judges] = need
-        except BadInput as error:
-            raise BadInput(f"probes.{name}: {error}") from None
     in_order = sorted(by_subject.values(), key=lambda need: need.purpose == "measurement")
     return tuple(_with_distinct_titles(in_order))
 

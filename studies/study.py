@@ -20,7 +20,7 @@ from profilers.record_file import fault, read_record
 from studies.curve import Curve, expand, gpu_precisions
 from warehouse import limits
 from warehouse.fields import Name
-from warehouse.records import Backend, BadInput, Record, Scenario
+from warehouse.records import Backend, BadInput, Record, Scenario, error_context
 
 # Parts of a study file: templates of scenarios, and what is repeated.
 
@@ -277,11 +277,9 @@ def read_study(path: Path, *, traces: bool = True) -> Study:
     Raises:
         BadInput: as `read_record`, or it has a name that the fleet gives its own.
     """
-    try:
+    with error_context(f"{path}", ValueError):
         study = read_record(path, Study, "study")
         study = study.traced(path.parent.resolve()) if traces else study
-    except ValueError as error:
-        raise BadInput(f"{path}: {error}") from None
     if study.name.startswith(OF_FLEET):
         raise BadInput(
             f"{path}: name: {study.name!r} is a name of the fleet's own studies; do not begin it "

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from warehouse import limits
 from warehouse.durable_files import put_in_place, scratch, sync, write_text
 from warehouse.landed_files import check_name, check_plain, seal, verify
-from warehouse.records import BadInput, Run, Scenario, StepcastError, content_hash
+from warehouse.records import BadInput, Run, Scenario, StepcastError, content_hash, error_context
 from warehouse.tables import (
     CHUNK_ROWS,
     JSON_COLUMNS,
@@ -91,13 +91,11 @@ def land(
         raise BadInput(f"run {run.run_id} has landed before in {target}; choose another run_id")
     whole = _records(run, scenario) | dict(_frames(run.run_id, tables))
     landing.mkdir(parents=True, exist_ok=True)
-    try:
-        with scratch(landing) as folder:
-            _write(folder, whole, artefacts)
-            if not put_in_place(folder, target, durable=False):
-                raise BadInput(f"run {run.run_id} has landed before in {target}")
-    except OSError as error:
-        raise StepcastError(f"run {run.run_id} did not land in {landing}: {error}") from error
+    failure = f"run {run.run_id} did not land in {landing}"
+    with error_context(failure, OSError, kind=StepcastError), scratch(landing) as folder:
+        _write(folder, whole, artefacts)
+        if not put_in_place(folder, target, durable=False):
+            raise BadInput(f"run {run.run_id} has landed before in {target}")
     sync(landing)
     return target
 
@@ -176,11 +174,9 @@ def _files(folder: Path) -> list[Path]:
     named = [content_hash(row["canonical"]) for row in rows]
     if named != [row["scenario_id"] for row in rows]:
         raise BadInput("scenario.parquet: scenario_id is not the hash of the canonical JSON")
-    try:
+    with error_context("scenario.parquet: no scenario", ValueError):
         for row in rows:
             Scenario.model_validate_json(row["canonical"])
-    except ValueError as error:
-        raise BadInput(f"scenario.parquet: no scenario: {one_line(error)}") from error
     if named != ([] if run.scenario_id is None else [run.scenario_id]):
         raise BadInput(f"run.parquet names scenario {run.scenario_id}, scenario.parquet: {named}")
     files = sorted(folder.glob("*.parquet"))
@@ -294,13 +290,11 @@ def _rows(file: Path) -> list[dict[str, Any]]:
         BadInput: as `stream`, there are more rows, or a text is no UTF-8.
     """
     rows: list[dict[str, Any]] = []
-    try:
+    with error_context(f"{file.name}: a text is no UTF-8", UnicodeDecodeError):
         for chunk in stream(file):
             if len(rows) + chunk.num_rows > 1:
                 raise BadInput(f"{file.name}: expected one row, found more")
             rows += chunk.to_pylist()
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{file.name}: a text is no UTF-8: {one_line(error)}") from error
     return rows
 
 

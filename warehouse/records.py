@@ -5,7 +5,8 @@ import it.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Literal
 
@@ -68,6 +69,27 @@ class ProbeFailed(StepcastError):
     def __init__(self, message: str, detail: str = "") -> None:
         super().__init__(message)
         self.detail = detail
+
+
+@contextmanager
+def error_context(
+    where: str, *kinds: type[Exception], kind: type[StepcastError] = BadInput
+) -> Iterator[None]:
+    """Say what errors of a block are about.
+
+    Args:
+        where: begins the message.
+        kinds: of errors; none: `BadInput`.
+        kind: what they become.
+
+    Raises:
+        StepcastError: of this kind, with the message of the error on one line.
+    """
+    told = kinds or (BadInput,)
+    try:
+        yield
+    except told as error:
+        raise kind(f"{where}: {' '.join(str(error).split())}") from error
 
 
 class TrainingWorkload(SparseRecord):

@@ -19,7 +19,7 @@ from warehouse.connection import first_line, is_damage
 from warehouse.durable_files import scratch, sync
 from warehouse.fields import checked_name
 from warehouse.landed_files import check_plain
-from warehouse.records import BadInput, Scenario, StepcastError, content_hash
+from warehouse.records import BadInput, Scenario, StepcastError, content_hash, error_context
 from warehouse.tables import check_values, stream_as
 
 FOLDER = "forecasts"
@@ -96,13 +96,11 @@ def seal(
     if not rows.num_rows:
         raise BadInput(f"no forecast of round {repeat} of study {study} in the ledger of this home")
     folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with scratch(folder) as fresh:
-            pq.write_table(rows, fresh, compression="zstd")
-            sync(fresh)
-            fresh.rename(path)
-    except OSError as error:
-        raise StepcastError(f"{path} was not written: {error}") from error
+    failure = f"{path} was not written"
+    with error_context(failure, OSError, kind=StepcastError), scratch(folder) as fresh:
+        pq.write_table(rows, fresh, compression="zstd")
+        sync(fresh)
+        fresh.rename(path)
     sync(folder)
     return path, rows.num_rows
 
@@ -115,10 +113,8 @@ def load(connection: duckdb.DuckDBPyConnection, folder: Path) -> int:
     """
     if not folder.exists():
         return 0
-    try:
+    with error_context(f"{folder}"):
         check_plain(folder)
-    except BadInput as error:
-        raise BadInput(f"{folder}: {error}") from error
     count = 0
     schema = connection.execute("SELECT * FROM pred.sealed LIMIT 0").to_arrow_table().schema
     with journal.entry(connection) as entry:
@@ -143,17 +139,14 @@ def load(connection: duckdb.DuckDBPyConnection, folder: Path) -> int:
 
 
 def _batches(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
-    try:
+    broken = f"{path}: no Parquet file that can be read"
+    with error_context(f"{path.parent}"), error_context(broken, pa.ArrowInvalid):
         # Files of earlier versions lack the later columns, and nothing else.
         if {*pq.read_schema(path).names} | _LATER != {*schema.names}:
             raise BadInput(f"{path}: its columns are not those that `stepcast seal` writes")
         for rows in stream_as(schema, path, most_rows=limits.SEALED_ROWS):
             _check(rows, path.name)
             yield rows
-    except pa.ArrowInvalid as error:
-        raise BadInput(f"{path}: no Parquet file that can be read: {first_line(error)}") from error
-    except BadInput as error:
-        raise BadInput(f"{path.parent}: {error}") from error
 
 
 def _check(rows: pa.Table, where: str) -> None:

@@ -13,7 +13,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from warehouse.durable_files import put_in_place, remove, scratch, sweep, sync, temporary
+from warehouse.durable_files import put_in_place, remove, scratch, sweep, sync
 from warehouse.landed_files import SUMS, check_name, check_plain, seal, verify
 from warehouse.landing import (
     ARTEFACTS,
@@ -35,8 +35,8 @@ from warehouse.landing import (
     run_folders,
     run_of,
 )
-from warehouse.records import BadInput, Run, StepcastError
-from warehouse.tables import CHUNK_ROWS, SCHEMAS, one_line, read, stream
+from warehouse.records import BadInput, Run, StepcastError, error_context
+from warehouse.tables import CHUNK_ROWS, SCHEMAS, read, stream
 from warehouse.transfer import copy_run
 
 REPLACED = ".replaced-"
@@ -131,28 +131,25 @@ class Sets:
 
     def _unpack(self, day: Path, landing: Path, run_ids: list[str], durable: bool) -> int:
         landing.mkdir(parents=True, exist_ok=True)
-        try:
-            with scratch(landing) as fresh:
-                for run_id in run_ids:
-                    (fresh / run_id).mkdir(parents=True)
-                for file in _files(day):
-                    _split(file, fresh, run_ids)
-                for run_id in run_ids:
-                    seal(fresh / run_id, durable=False)
-                if durable:
-                    # Together, they wait for the disk once and not thousands of times.
-                    with ThreadPoolExecutor(_AT_ONCE) as pool:
-                        list(pool.map(sync, fresh.glob("*/*")))
-                        list(pool.map(sync, fresh.iterdir()))
-                placed = sum(
-                    put_in_place(fresh / run_id, landing / run_id, durable=False)
-                    for run_id in run_ids
-                )
-                if durable:
-                    sync(landing)
-                return placed
-        except OSError as error:
-            raise StepcastError(f"set {day} was not unpacked to {landing}: {error}") from error
+        failure = f"set {day} was not unpacked to {landing}"
+        with error_context(failure, OSError, kind=StepcastError), scratch(landing) as fresh:
+            for run_id in run_ids:
+                (fresh / run_id).mkdir(parents=True)
+            for file in _files(day):
+                _split(file, fresh, run_ids)
+            for run_id in run_ids:
+                seal(fresh / run_id, durable=False)
+            if durable:
+                # Together, they wait for the disk once and not thousands of times.
+                with ThreadPoolExecutor(_AT_ONCE) as pool:
+                    list(pool.map(sync, fresh.glob("*/*")))
+                    list(pool.map(sync, fresh.iterdir()))
+            placed = sum(
+                put_in_place(fresh / run_id, landing / run_id, durable=False) for run_id in run_ids
+            )
+            if durable:
+                sync(landing)
+            return placed
 
 
 def day_of(run: Run) -> str:
@@ -184,7 +181,7 @@ def _days(folder: Path) -> list[Path]:
 
 
 def _runs_of(day: Path) -> list[Run]:
-    try:
+    with error_context(f"set {day}", BadInput, UnicodeDecodeError):
         check_plain(day)
         if not (day / SUMS).exists():
             raise BadInput(f"{SUMS} is missing")
@@ -195,8 +192,6 @@ def _runs_of(day: Path) -> list[Run]:
             check_name(run.run_id, "run id")
             if day_of(run) != day.name:
                 raise BadInput(f"run {run.run_id} began on {day_of(run)}")
-    except (BadInput, UnicodeDecodeError) as error:
-        raise BadInput(f"set {day}: {one_line(error)}") from error
     return runs
 
 
@@ -205,10 +200,8 @@ def _files(day: Path) -> list[Path]:
 
 
 def _read(file: Path, run_ids: Collection[str]) -> Iterator[pa.Table]:
-    try:
+    with error_context(f"set {file.parent}"):
         yield from stream(file, run_ids)
-    except BadInput as error:
-        raise BadInput(f"set {file.parent}: {error}") from error
 
 
 def _split(file: Path, target: Path, run_ids: Collection[str]) -> None:
@@ -262,17 +255,13 @@ def pack(landing: Path, folder: Path, run_ids: Iterable[str], *, artefacts: bool
         new: dict[str, list[Path]] = defaultdict(list)
         for run_id in sorted(set(run_ids) - known):
             new[_checked(landing / run_id, artefacts)].append(landing / run_id)
-        fresh = {day: temporary(folder) for day in sorted(new)}
-        try:
+        failure = f"runs were not packed into {folder}"
+        with error_context(failure, OSError, kind=StepcastError), ExitStack() as stack:
+            fresh = {day: stack.enter_context(scratch(folder)) for day in sorted(new)}
             for day, path in fresh.items():
                 _write(folder / day, new[day], path)
             for day, path in fresh.items():
                 _put(path, folder / day)
-        except OSError as error:
-            raise StepcastError(f"runs were not packed into {folder}: {error}") from error
-        finally:
-            for path in fresh.values():
-                remove(path)
     return sum(map(len, new.values()))
 
 
@@ -298,15 +287,13 @@ def _mend(folder: Path) -> None:
 
 def _checked(run: Path, artefacts: bool) -> str:
     """Return the day of a landed run that can be packed."""
-    try:
+    with error_context(f"run {run.name} was not packed"):
         landed = landed_run(run)
         checked_files(run)
         if artefacts and (run / ARTEFACTS).exists():
             raise BadInput(f"it has raw artefacts, which sets do not hold; see {run / ARTEFACTS}")
         if folders := {path.name for path in run.iterdir() if path.is_dir()} - {ARTEFACTS}:
             raise BadInput(f"{min(folders)} is no table")
-    except BadInput as error:
-        raise BadInput(f"run {run.name} was not packed: {error}") from error
     return day_of(landed)
 
 

@@ -7,7 +7,7 @@ from warehouse import limits
 from warehouse.durable_files import put_in_place, scratch, sweep, sync
 from warehouse.landed_files import check_folder, check_name, open_plain, verify
 from warehouse.landing import QUARANTINE, run_folders
-from warehouse.records import BadInput, StepcastError
+from warehouse.records import BadInput, StepcastError, error_context
 from warehouse.tables import one_line
 
 _CHUNK_BYTES = 1 << 20
@@ -57,14 +57,14 @@ def copy_run(source: Path, landing: Path, run_id: str) -> bool:
     if target.exists():
         return False
     landing.mkdir(parents=True, exist_ok=True)
-    try:
-        with scratch(landing) as fresh:
-            copy_folder(source / run_id, fresh)
-            return put_in_place(fresh, target)
-    except BadInput as error:
-        raise BadInput(f"run {run_id} was not copied: {error}") from error
-    except OSError as error:
-        raise StepcastError(f"run {run_id} was not copied to {landing}: {error}") from error
+    failure = f"run {run_id} was not copied"
+    with (
+        error_context(f"{failure} to {landing}", OSError, kind=StepcastError),
+        error_context(failure),
+        scratch(landing) as fresh,
+    ):
+        copy_folder(source / run_id, fresh)
+        return put_in_place(fresh, target)
 
 
 def copy_folder(source: Path, target: Path) -> None:

@@ -18,7 +18,7 @@ from warehouse.home import BACKUPS, DAMAGED, HISTORY, JOURNAL, MAIN
 from warehouse.journal import NOT_LOADED, TABLES, Columns, LoggedEntry, Position
 from warehouse.landing import REASON
 from warehouse.publication import copy, migrate, publish
-from warehouse.records import BadInput, StepcastError
+from warehouse.records import BadInput, StepcastError, error_context
 
 
 @contextmanager
@@ -119,7 +119,7 @@ def contents(connection: duckdb.DuckDBPyConnection) -> Mapping[str, tuple[int, i
 def _backup(connection: duckdb.DuckDBPyConnection, main: Path, folder: Path) -> Path:
     connection.execute("CHECKPOINT")
     failure = f"{main} was not backed up to {folder}"
-    try:
+    with error_context(failure, OSError, kind=StepcastError):
         folder.mkdir(parents=True, exist_ok=True)
         sweep(folder)
         with scratch(folder) as fresh:
@@ -129,8 +129,6 @@ def _backup(connection: duckdb.DuckDBPyConnection, main: Path, folder: Path) -> 
             target = _with_time(folder, "warehouse-", ".duckdb")
             os.rename(fresh, target)
         sync(folder)
-    except OSError as error:
-        raise StepcastError(f"{failure}: {error}") from error
     return target
 
 

@@ -12,7 +12,6 @@ from typing import Annotated
 
 import polars as pl
 import typer
-from pydantic import ValidationError
 
 from fleet import NO_MEMBERS, members
 from fleet.history import last_judgements
@@ -25,7 +24,7 @@ from pipelines.cli.money import Yes, confirm_spending
 from pipelines.cli.progress import LineProgress
 from pipelines.cli.tables import format_duration, print_table, print_text, tell
 from profilers.clusters.node_types import node_group
-from profilers.record_file import fault
+from profilers.record_file import validated
 from studies.plan import tasks
 from studies.renting import allowance, check_capped, estimate
 from warehouse.child_process import bound
@@ -88,10 +87,7 @@ def add(
         "max_usd": max_usd,
         "added_at": now(),
     }
-    try:
-        member = Member.model_validate(fields)
-    except ValidationError as error:
-        raise BadInput(fault(error, Member)) from None
+    member = validated(Member, fields)
     rents = member.backend == "ec2"
     check_capped("ec2" if rents else chosen_backend(member.backend)[0], member.max_usd)
     node_group("worker", member.node_type, 1)

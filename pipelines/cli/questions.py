@@ -6,9 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
-from forecasting.options import ForecastOptions, RentalOptions, named_as_options
+from forecasting.options import ForecastOptions, RentalOptions, read_options
 from pipelines.cli import own_workload, templates
 from pipelines.cli.own_workload import OwnWorkload
 from pipelines.cli.query import warehouse_here
@@ -198,7 +196,6 @@ def question_of(options: RentalOptions) -> "JobQuestion":
         BadInput: they tell none, or contradict each other.
     """
     from forecasting.decisions.question import JobQuestion
-    from profilers.record_file import fault
 
     if (options.global_batch is None) == (options.batch_size is None):
         raise BadInput("expected --global-batch (of all nodes together) or --batch-size (of each)")
@@ -222,10 +219,7 @@ def question_of(options: RentalOptions) -> "JobQuestion":
         "overheads": options.overheads,
         "preemptions_per_node_hour": options.preemptions_per_node_hour,
     }
-    try:
-        return JobQuestion.model_validate(fields)
-    except ValidationError as error:
-        raise BadInput(named_as_options(fault(error, JobQuestion), JobQuestion)) from None
+    return read_options(JobQuestion, fields)
 
 
 def _samples(options: RentalOptions) -> int:

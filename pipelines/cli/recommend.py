@@ -8,7 +8,7 @@ import typer
 from forecasting.options import RentalOptions
 from pipelines.cli.options import takes
 from pipelines.cli.tables import print_text, tell
-from warehouse.records import BadInput
+from warehouse.records import error_context
 
 
 @takes(RentalOptions, without=("memory_format", "backend"))
@@ -64,9 +64,7 @@ def recommend(
         from pipelines.cli.recommendation import answer_page
         from warehouse.durable_files import write_text
 
-        try:
+        with error_context(f"{html} cannot be written", OSError):
             write_text(html, answer_page(answer, model, options))
-        except OSError as error:
-            raise BadInput(f"{html} cannot be written: {error.strerror}") from error
         if not as_json:
             typer.echo(html)

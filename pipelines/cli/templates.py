@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError
 
 import networks
 from forecasting.options import named_as_options
-from profilers.record_file import fault
+from profilers.record_file import fault, validated
 from studies.curve import OF_SEVERAL, Curve
 from studies.study import Test
 from warehouse import limits
@@ -124,10 +124,7 @@ def parse_measured_step(text: str, curves: Sequence[Curve]) -> "MeasuredStep":
     ((name, figure),) = figures.items()
     numbers = {name: int(word) if word.isdecimal() else word for name, word in given.items()}
     fields = {**curves[0].model_dump(exclude={"mix"}), **numbers}
-    try:
-        curve = Curve.model_validate(fields)
-    except ValidationError as error:
-        raise BadInput(f"--calibrate {text}: {fault(error, Curve)}") from None
+    curve = validated(Curve, fields, f"--calibrate {text}: ")
     if len(curve.workers) != 1:
         raise BadInput(
             f"--calibrate {text}: expected the number of workers that was measured, such as "

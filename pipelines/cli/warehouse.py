@@ -6,16 +6,16 @@ from typing import Annotated
 
 import typer
 
+from pipelines.cli.options import takes
 from pipelines.cli.tables import print_text
-from pipelines.file_import import Provenance, import_file, land_staged
-from profilers.readers.contract import ReaderOptions
+from pipelines.file_import import ImportOptions, import_file, land_staged
 from profilers.readers.formats import find_format
 from warehouse import check as examine
 from warehouse import upkeep
 from warehouse.extras import has_extra
 from warehouse.home import PUBLIC, home
 from warehouse.loader import LoadReport
-from warehouse.records import BadInput, Purpose
+from warehouse.records import BadInput
 from warehouse.recovery import recover
 from warehouse.seal import FOLDER
 from warehouse.sets import copy_kept_runs, kept_runs, sets_below
@@ -180,27 +180,13 @@ def check_all_loaded(report: LoadReport, refused: Sequence[str] = ()) -> None:
         raise BadInput("; ".join(lines))
 
 
+@takes(ImportOptions)
 def import_(
+    options: ImportOptions,
     format_name: Annotated[
         str, typer.Argument(metavar="FORMAT", help="nccl-tests, iperf3, pcap, kineto, csv.")
     ],
     paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Files, gzipped or not.")],
-    source: Annotated[str | None, typer.Option(help="Who measured it; a mapping may say.")] = None,
-    licence: Annotated[str | None, typer.Option(help="Licence of the data.")] = None,
-    url: Annotated[str | None, typer.Option(help="Where the file is from.")] = None,
-    purpose: Annotated[
-        Purpose, typer.Option(help="Whether fits may see it, or it judges predictions.")
-    ] = "profile",
-    mapping: Annotated[
-        Path | None, typer.Option(help="csv: the columns; else the mapping of the file's name.")
-    ] = None,
-    world_size: Annotated[
-        int | None, typer.Option(min=1, help="nccl-tests: ranks, where the log does not say.")
-    ] = None,
-    worker: Annotated[
-        str | None,
-        typer.Option(help="kineto, nccl-tests, iperf3: the node type on which you measured."),
-    ] = None,
 ) -> None:
     """Bring measurements of others, or your own of GPUs, into the history.
 
@@ -213,11 +199,9 @@ def import_(
 
     Example: stepcast import kineto step.pt.trace.json --worker g6.xlarge
     """
-    options = ReaderOptions(world_size=world_size, mapping=mapping, worker=worker)
     find_format(format_name, options)
     warehouse = Warehouse(home())
     with land_staged(warehouse.landing) as staging:
-        given = Provenance(source=source, licence=licence, url=url)
-        lines = [import_file(path, format_name, options, given, purpose, staging) for path in paths]
+        lines = [import_file(path, format_name, options, staging) for path in paths]
     print_text(*lines)
     check_all_loaded(warehouse.load())

@@ -15,25 +15,28 @@ from typing import IO, Annotated
 
 import msgspec
 import polars as pl
+from pydantic import Field
 
 from profilers.commands import BoundedFile
 from profilers.probe import Setting
 from warehouse import limits
-from warehouse.records import BadInput
+from warehouse.records import BadInput, Record
 
 _PIECE_BYTES = 1 << 20
 
 
-@dataclass(frozen=True)
-class ReaderOptions:
-    """What a user may add to a file.
+class ReaderOptions(Record):
+    """What a user may add to a file: each format takes some of it."""
 
-    Ranks of an all-reduce log, the mapping of a CSV, the node type on which it was measured.
-    """
-
-    world_size: int | None = None
-    mapping: Path | None = None
-    worker: str | None = None
+    world_size: int | None = Field(
+        default=None, ge=1, description="nccl-tests: ranks, where the log does not say."
+    )
+    mapping: Path | None = Field(
+        default=None, description="csv: the columns; else the mapping of the file's name."
+    )
+    worker: str | None = Field(
+        default=None, description="kineto, nccl-tests, iperf3: the node type on which you measured."
+    )
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import difflib
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -75,7 +75,7 @@ def find_format(name: str, options: ReaderOptions) -> Format:
         near = difflib.get_close_matches(name, FORMATS, n=1)
         meant = f"did you mean {near[0]}? " if near else ""
         raise BadInput(f"unknown format {name!r}; {meant}The formats are {', '.join(FORMATS)}")
-    for option in (field.name for field in fields(options)):
+    for option in ReaderOptions.model_fields:
         if getattr(options, option) is not None and option not in FORMATS[name].options:
             users = [other for other, known in FORMATS.items() if option in known.options]
             raise BadInput(
