@@ -103,7 +103,7 @@ def _curves(member: Member) -> Iterator[Curve]:
                 "is_judged": False,
                 **({} if strategy == "all_reduce" else {"server": server}),
             }
-            yield Curve.model_validate(fields)
+            yield validated(Curve, fields, f"{member.node_type}: ")
 
 
 # What systems forecast of a member's networks from its newest profiles.

@@ -89,7 +89,9 @@ def error_context(
     try:
         yield
     except told as error:
-        raise kind(f"{where}: {' '.join(str(error).split())}") from error
+        why, file = getattr(error, "strerror", None), f"{getattr(error, 'filename', None) or ''}"
+        words = (f"{why}: {file}" if file not in where else why) if why else str(error)
+        raise kind(f"{where}: {' '.join(words.split())}") from error
 
 
 class TrainingWorkload(SparseRecord):
