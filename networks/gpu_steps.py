@@ -141,11 +141,12 @@ class GpuStep:
 
         @cache
         def in_type(dtype: str | None) -> tuple[tuple[float, ...], ...]:
+            distinct = (*self.trained_counts, *self.frozen_counts)
+            sizes = {
+                each: float(replace(each, dtype=dtype or each.dtype).bytes) for each in distinct
+            }
             held = self.parameters, self.frozen
-            return tuple(
-                tuple(float(replace(each, dtype=dtype or each.dtype).bytes) for each in tensors)
-                for tensors in held
-            )
+            return tuple(tuple(sizes[each] for each in tensors) for tensors in held)
 
         return in_type
 

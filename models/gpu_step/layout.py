@@ -269,9 +269,9 @@ def _check(step: GpuStep, layout: Layout, network: Blocks) -> None:
     if layout.stages * layout.virtual_stages > network.layers:
         asked = f"{layout.stages} x {layout.virtual_stages}"
         raise NotCovered(f"pipeline_parallel: {asked} stages, but it has {network.layers} layers")
-    for operator in step.operators:
+    for operator in step.operators if layout.tensor > 1 else ():
         name = common_name(operator.name)
-        if layout.tensor > 1 and name == "_grouped_mm":
+        if name == "_grouped_mm":
             raise NotCovered("tensor_parallel: experts are not divided; give pipeline_parallel")
         if KIND_OF.get(name) == "attention" and (heads := operator.inputs[0].shape[1]):
             if heads % layout.tensor:
@@ -289,6 +289,15 @@ def _turns(of: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     return order, ranks
 
 
+@lru_cache(maxsize=32)
+def _parameter_turns(
+    parameters: tuple[Tensor, ...],
+) -> tuple[tuple[Tensor, ...], np.ndarray, np.ndarray]:
+    """Return those that differ, the place of each among these, and how often it stood before."""
+    places = {each: place for place, each in enumerate(dict.fromkeys(parameters))}
+    return tuple(places), *_turns(tuple(places[each] for each in parameters))
+
+
 def _of_stage(
     parameters: Sequence[Tensor], layers: int, of_all: int, layout: Layout
 ) -> tuple[Tensor, ...]:
@@ -300,23 +309,20 @@ def _of_stage(
             ceil(head / 2) if layout.stages > 1 else head
         )
 
-    kinds = {each: place for place, each in enumerate(dict.fromkeys(parameters))}
-    order, turns = _turns(tuple(kinds[each] for each in parameters))
+    kinds, order, turns = _parameter_turns(tuple(parameters))
     most = np.array([kept(count) for count in np.bincount(order).tolist()], int)
     parts = [Tensor((max(each.numbers // layout.tensor, 1),), each.dtype) for each in kinds]
     return tuple(parts[place] for place in order[turns < most[order]].tolist())
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def _operators(operators: tuple[Operator, ...], parts: int, words: int) -> tuple[Operator, ...]:
     """Return a rank's part of each call; stages have them alike."""
-    return tuple(_divided(each, parts, words) for each in operators)
+    return operators if parts == 1 else tuple(_divided(each, parts, words) for each in operators)
 
 
 def _divided(operator: Operator, parts: int, words: int) -> Operator:
     """Return a rank's part of a call: of products of matrices a width that is not of words."""
-    if parts == 1:
-        return operator
     flops = operator.flops and operator.flops / parts
     inputs = tuple(_part(each, parts) for each in operator.inputs)
     outputs = tuple(_part(each, parts) for each in operator.outputs)

@@ -16,7 +16,7 @@ otherwise.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import erfc, sqrt
+from math import erfc, inf, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,17 +86,19 @@ def simulate(host_us: Vector, gpu_us: Vector, waits: Sequence[int] = ()) -> Step
     if not len(host_us):
         raise ValueError("a step without operators")
     bounds = [0, *(place + 1 for place in sorted(waits)), len(host_us)]
-    parts = [(host_us[a:b], gpu_us[a:b], b - 1 in set(waits)) for a, b in pairwise(bounds) if b > a]
+    waited, parts = set(waits), list[tuple[float, float, float, bool]]()
+    for a, b in pairwise(bounds):
+        if b > a:
+            issued, done = np.cumsum(host_us[a:b]), np.cumsum(gpu_us[a:b])
+            late = (issued - done + gpu_us[a:b])[gpu_us[a:b] > 0]
+            latest = float(late.max()) if len(late) else -inf
+            parts.append((float(issued[-1]), float(done[-1]), latest, b - 1 in waited))
     host = gpu = end = before = 0.0
     for _ in range(_STEPS):
-        for issue, work, is_waited_for in parts:
-            issued, done = host + np.cumsum(issue), np.cumsum(work)
-            launched = work > 0
-            if launched.any():
-                latest = float((issued - done + work)[launched].max())
-                gpu = max(gpu, latest) + float(done[-1])
-                # A queue that ran dry starts with the call that was late, and ends as it says.
-            host = float(issued[-1])
+        for issued_us, done_us, latest_us, is_waited_for in parts:
+            # A queue that ran dry starts with the call that was late, and ends as it says.
+            gpu = max(gpu, host + latest_us) + done_us
+            host += issued_us
             if is_waited_for:
                 host = max(host, gpu)
         before, end = end, max(host, gpu)

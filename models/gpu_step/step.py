@@ -35,6 +35,8 @@ _GROUPS: Mapping[Optimizer, tuple[tuple[str, int], ...]] = {
     "adamw": (("mul_", 1), *_ADAM),
 }
 """Grouped operators and how many lists of tensors each is given."""
+_CHECK = Operator(WAITS, (Tensor((), "float32"),), ())
+"""Of loss scaling."""
 
 
 @dataclass(frozen=True)
@@ -96,47 +98,48 @@ def step_work(
     works = list(_works(step.operators))
     if precision == "tf32":
         works = [in_tf32(work) for work in works]
-    order = list(step.order)
-    waiting = {number for number, operator in enumerate(operators) if operator.name == WAITS}
-    waits = [place for place, number in enumerate(order) if number in waiting]
-    parameters = step.parameters
-    issued = [True] * len(order)
+    waiting = [number for number, operator in enumerate(operators) if operator.name == WAITS]
+    order, parameters = np.array(step.order, np.int64), step.parameters
+    issued = np.ones(len(order), bool)
     if replayed:
-        names = [operators[number].name for number in order]
+        names = [operators[number].name for number in step.order]
         # What follows the guards of a graph stands for its launch.
         before = ["", *names]
-        issued = [
-            GUARDS.name in (name, last) or name in BREAKS
-            for name, last in zip(names, before, strict=False)
-        ]
+        issued = np.array(
+            [
+                GUARDS.name in (name, last) or name in BREAKS
+                for name, last in zip(names, before, strict=False)
+            ],
+            bool,
+        )
     if accumulate > 1:
         added = {each: len(works) + place for place, each in enumerate(step.trained_counts)}
         works += [work_of(Operator("add_", (each, each), ())) for each in added]
-        more = [added[each] for each in parameters]
-        length = len(order) + len(more)
-        waits += [at + len(order) + length * i for i in range(accumulate - 1) for at in waits]
-        order += (order + more) * (accumulate - 1)
-        issued += (issued + [True] * len(more)) * (accumulate - 1)
-    in_passes = len(order)
-    if optimizer is None:
-        by_host = np.array(issued) if replayed else 1.0
-        return StepWork(tuple(works), np.array(order), tuple(waits), len(parameters), by_host)
-    if precision == "float16" and any(each.dtype not in HALF for each in parameters):
-        order.append(len(works))
-        works.append(work_of(Operator("_foreach_mul_", parameters, ())))
-        waits.append(len(order))
-        order.append(len(works))
-        works.append(work_of(Operator(WAITS, (Tensor((), "float32"),), ())))
-    first = len(works)
+        more = np.array([added[each] for each in parameters], np.int64)
+        again, again_issued = np.append(order, more), np.append(issued, np.ones(len(more), bool))
+        order = np.append(order, np.tile(again, accumulate - 1))
+        issued = np.append(issued, np.tile(again_issued, accumulate - 1))
+    last: list[Operator] = []
+    scales = precision == "float16" and any(each.dtype not in HALF for each in parameters)
+    if optimizer is not None and scales:
+        last += [Operator("_foreach_mul_", parameters, ()), _CHECK]
+        waiting.append(len(works) + 1)
+    first = len(works) + len(last)
     if optimizer == "adamw_8bit":
-        works += [work_of(_quantized_adamw(parameter)) for parameter in parameters]
-        order += range(first, len(works))
-    for name, lists in _GROUPS.get(optimizer, ()):
-        order.append(len(works))
+        last += [_quantized_adamw(parameter) for parameter in parameters]
+    for name, lists in _GROUPS.get(optimizer, ()) if optimizer else ():
         outputs = parameters if name == "sqrt" else ()
-        works.append(work_of(Operator(f"_foreach_{name}", parameters * lists, outputs)))
-    by_host = np.array(issued + [True] * (len(order) - in_passes)) if replayed else 1.0
-    return StepWork(tuple(works), np.array(order), tuple(waits), len(parameters), by_host, first)
+        last.append(Operator(f"_foreach_{name}", parameters * lists, outputs))
+    order = np.append(order, np.arange(len(works), len(works) + len(last)))
+    issued = np.append(issued, np.ones(len(last), bool))
+    return StepWork(
+        (*works, *map(work_of, last)),
+        order,
+        tuple(np.flatnonzero(np.isin(order, waiting)).tolist()),
+        len(parameters),
+        issued if replayed else 1.0,
+        None if optimizer is None else first,
+    )
 
 
 @lru_cache(maxsize=64)
