@@ -36,14 +36,14 @@ demo: setup ## profile one worker, predict many, measure them, show the error
 test: setup ## run what every push has to pass, tests on an emulated cluster included
 ifeq ($(PYTEST),)
 	$(BIN)/pytest -m "not measuring and not exhaustive" $(TWO_CORES)
-	$(BIN)/pytest -m "measuring and not exhaustive"
+	$(BIN)/pytest -m "measuring and not exhaustive" tests/profilers
 else
 	$(BIN)/pytest $(PYTEST)
 endif
 
 test-all: setup ## run all tests: kills by the hundred, every format fuzzed
 	STEPCAST_MOMENTS=100 $(BIN)/pytest -m "not measuring" --hypothesis-profile other $(TWO_CORES)
-	$(BIN)/pytest -m measuring
+	$(BIN)/pytest -m measuring tests/profilers
 
 ui: setup ## open Dagster on everything that ran
 	$(BIN)/stepcast ui

@@ -1,5 +1,6 @@
 """What tests share: a fresh home, and the rule that only what needs special hardware may skip."""
 
+import gc
 import json
 import os
 import shutil
@@ -25,6 +26,9 @@ settings.register_profile("stepcast", deadline=None, max_examples=25, derandomiz
 settings.register_profile("other", deadline=None, max_examples=25)
 settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile("stepcast")
+
+# Frameworks and thousands of tests are no garbage; to look for it took a fifth of their collection.
+gc.disable()
 
 # TensorFlow would load Keras 3 as well, which takes a second in each process.
 environ.setdefault("TF_USE_LEGACY_KERAS", "1")
@@ -119,8 +123,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
+        if item.get_closest_marker("measuring") and "tests/profilers/" not in item.nodeid:
+            raise pytest.UsageError(f"{item.nodeid}: `make test` seeks it below tests/profilers")
         for marker, obstacle in OBSTACLES.items():
             if item.get_closest_marker(marker) is None or (why := obstacle()) is None:
                 continue

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from models.gpu_step import scenario_steps
+from networks import own_model
 from studies.messages import Progress
 from tests.models.gpu_step.public import PUBLIC, made_up_steps, public_tables
+from tests.networks import preloaded
 from tests.reference import REFERENCE
 from warehouse import publication, warehouse
 from warehouse.landing import land
@@ -125,3 +127,16 @@ def public_home(public_history: Path, home: Path, monkeypatch: pytest.MonkeyPatc
     """Return this test's home with a copy; steps are made up, which takes no time."""
     monkeypatch.setattr(scenario_steps, "gpu_steps", made_up_steps)
     return Path(shutil.copytree(public_history, home, dirs_exist_ok=True))
+
+
+@pytest.fixture(scope="session")
+def _preloaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    yield from preloaded.served(tmp_path_factory.mktemp("preloaded"))
+
+
+@pytest.fixture
+def quickly_traced(_preloaded: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trace models by forks of a process that has imported what they need."""
+    monkeypatch.setattr(own_model, "_PROGRAM", preloaded.__file__)
+    for name, value in _preloaded.items():
+        monkeypatch.setenv(name, value)

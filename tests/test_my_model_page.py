@@ -68,7 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def there(folder: Path, quickly_traced: None, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Work in that folder, where each model is traced once."""
     monkeypatch.setattr(own_workload, "tracing", traced_once)
     monkeypatch.chdir(folder)

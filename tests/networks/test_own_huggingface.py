@@ -407,7 +407,7 @@ def test_what_is_no_config_is_told_in_a_line(
 
 
 def test_what_a_config_makes_is_kept_until_the_config_changes(
-    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    write: Write, tmp_path: Path, quickly_traced: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[object] = []
     popen = subprocess.Popen

@@ -158,6 +158,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.usefixtures("quickly_traced")
 def test_text_models_are_networks_by_the_names_of_their_steps(config: Path) -> None:
     keep_in(config / "graphs")
     study = read_study(write_study(config, TEXT))
@@ -182,6 +183,7 @@ def test_a_name_alone_takes_no_trace(config: Path, monkeypatch: pytest.MonkeyPat
     assert path in shown_files(config / "home")
 
 
+@pytest.mark.usefixtures("quickly_traced")
 @pytest.mark.parametrize(
     ("right", "wrong", "expected"),
     [

@@ -142,7 +142,9 @@ IN_DETAIL = ("binds", "fits", "past_error_percent", "past_n")
 
 
 @pytest.fixture
-def models(public_history: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def models(
+    public_history: Path, home: Path, quickly_traced: None, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     """Return a sweep of two parts about models of a folder, which is the one that we are in."""
     copytree(public_history, home, dirs_exist_ok=True)
     monkeypatch.chdir(home.parent)
