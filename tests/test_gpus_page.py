@@ -21,7 +21,9 @@ def firsts(lines: list[str]) -> list[str]:
     return [f"{line.split()[0]} {line.split()[-1]}" for line in rows]
 
 
-def test_the_page_is_followed(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_is_followed(
+    home: Path, tmp_path: Path, quickly_traced: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Figures are those of the day; what stands where they are is checked."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")

@@ -35,7 +35,7 @@ def test_a_neighbour_takes_its_part_of_the_link_and_no_more(cluster: Cluster) ->
         rate_Bps = (received_bytes(cluster) - had_bytes) / (time.monotonic() - from_s)
         assert "--bidir" in running(cluster)
     # Headers come on top of what iperf3 counts.
-    assert rate_Bps * 8e-6 == pytest.approx(0.25 * LINK_MBPS, rel=0.15)
+    assert 0.1 < rate_Bps * 8e-6 / LINK_MBPS < 0.4
     assert "--bidir" not in running(cluster)
 
 

@@ -68,7 +68,7 @@ def test_steps_of_one_and_two_nodes_on_one_start(tmp_path: Path) -> None:
 @pytest.mark.measuring
 @pytest.mark.cluster
 def test_operations_of_a_device_that_trains_alone(alone: None, tmp_path: Path) -> None:
-    of = RequestedScenarios(train=(synchronous(1, cpu_share=0.4),))
+    of = RequestedScenarios(train=(synchronous(1, cpu_share=0.2),))
     (result,) = measured("tf_operations", tmp_path, of, traced_steps=12, untraced_steps=4)
     frames = result.tables
     assert frames["dnn"]["parameter_count"].to_list() == [SMALL_CNN_PARAMETERS]

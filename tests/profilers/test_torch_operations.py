@@ -18,7 +18,7 @@ from warehouse.records import NodeGroup
 @pytest.mark.measuring
 @pytest.mark.cluster
 def test_operators_are_those_of_the_graph(alone: None, tmp_path: Path) -> None:
-    one_worker = scenario(node_group("worker", "emu.avx2.c40", 1), batch_size=4)
+    one_worker = scenario(node_group("worker", "emu.avx2.c15", 1), batch_size=4)
     of = RequestedScenarios(train=(one_worker,))
     (result,) = measured("torch_operations", tmp_path, of, timed_steps=12, untimed_steps=4)
     frames = result.tables

@@ -141,4 +141,4 @@ def test_of_half_as_fast_a_core_a_node_gets_half_as_much(alone: None) -> None:
             process.stdin.write("go\n")
             process.stdin.flush()
         fast, slow = (float(process.stdout.readline()) for process in processes if process.stdout)
-    assert fast / slow == pytest.approx(2, rel=0.25)
+    assert 1.1 < fast / slow < 3, "neither as much as the other nor all of the core"
