@@ -11,6 +11,8 @@ from datetime import datetime
 from functools import cache, cached_property, partial
 from typing import Any, cast
 
+from threadpoolctl import threadpool_limits
+
 from forecasting.costs import prices_of, samples_per_s, usd_per_hour, usd_per_million_samples
 from forecasting.fit_plan import Key, Plan, Say, figures_of, match
 from forecasting.fits import Fit, FitGroup, Fitter, read_fits
@@ -249,6 +251,8 @@ def _forecast(
     say: Say = lambda _: None,
     informed: Callable[[Fit], FittedSystem] | None = None,
 ) -> ForecastAnswer:
+    # Matrices are small: threads would wait for each other for most of a question.
+    threadpool_limits(1, "blas")
     fits = {group: fit(say) for group, fit in fitters.items()}
     if informed is not None:
         fits = {

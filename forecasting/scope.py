@@ -160,11 +160,8 @@ class HistoryScope:
         refused: dict[Hashable, Refusal] = {}
         matched = {}
         for scenario in scenarios:
-            but_counts = (
-                scenario.workload,
-                tuple(field for field in scenario.strategy if field[0] != "workers"),
-                tuple((group.node_type, group.batch_size) for group in scenario.nodes),
-            )
+            # Of what is asked about at once nothing else differs but counts.
+            but_counts = tuple((group.node_type, group.batch_size) for group in scenario.nodes)
             requirements = refused.get(but_counts) or system.requires(scenario)
             if isinstance(requirements, Refusal):
                 refused[but_counts] = requirements

@@ -145,3 +145,5 @@ if ! up_to_date 2>/dev/null; then
     install_packages
 fi
 install_tools
+# Else each command compiles 250 modules anew where PYTHONDONTWRITEBYTECODE is set, as in containers.
+.venv/bin/python -m compileall -q -x '/[.]|^[.]/tests/' .

@@ -15,7 +15,7 @@ from pydantic import (
 class Record(BaseModel):
     """A frozen pydantic model that refuses misspelt fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     def canonical_json(self) -> str:
         """Return JSON with sorted keys and no white space: equal records give equal bytes."""

@@ -34,6 +34,7 @@ from models.choice.offers import Markets, pareto_front
 from models.gpu_step.device import device_of_node
 from models.gpu_step.system import GPU_STEP, GpuStepModel
 from models.system import System
+from profilers.clusters.node_types import looking_once
 from profilers.probe import RequestedScenarios
 from profilers.probes import measuring_probe
 from studies.planned_runs import expected_s, group_by_start
@@ -192,6 +193,7 @@ class DecisionAnswer:
         return pareto_front(admitted, key=lambda candidate: candidate.outcome[:2])
 
 
+@looking_once()
 def answer(
     warehouse: Warehouse,
     question: JobQuestion,

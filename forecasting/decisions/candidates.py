@@ -44,6 +44,8 @@ _RATIOS = {
     **dict.fromkeys(("ratio", "hours_apart"), pl.Float64),
 }
 """Columns of query time_ratios that count here."""
+_COVERING = NormalDist().inv_cdf((1 + COVERED) / 2)
+"""Standard deviations to either side of an interval."""
 _LEVEL = 0.1
 """An answer has the interval of this level on either side, or of --late where that is less."""
 
@@ -114,7 +116,7 @@ def errors_of_fit(forecast: ScenarioForecast) -> PastSystemErrors | None:
     percent, past_n = detail.get("past_error_percent"), detail.get("past_n")
     if percent is None or not forecast.value or forecast.high is None:
         return None
-    sigma = log(forecast.high / forecast.value) / NormalDist().inv_cdf((1 + COVERED) / 2)
+    sigma = log(forecast.high / forecast.value) / _COVERING
     devices = detail["past_devices"]
     left_out, where = ("networks", f" on {', '.join(devices)}") if devices else ("GPUs", "")
     basis = f"{left_out} left out of its fit, {percent:.0f} %, n = {past_n}{where}"
@@ -128,10 +130,11 @@ def read_evidence(
     warehouse: Warehouse, backend: Backend, late: float | None, known_by: datetime
 ) -> Evidence:
     """Read all past errors on a backend that were known at a time."""
-    if not warehouse.has_runs_on(backend):
-        return Evidence(pl.DataFrame(schema=_RATIOS), late)
-    rows = warehouse.query("time_ratios", backend=backend, known_by=known_by.isoformat())
-    return Evidence(rows, late)
+    with warehouse.reading():
+        if not warehouse.has_runs_on(backend):
+            return Evidence(pl.DataFrame(schema=_RATIOS), late)
+        rows = warehouse.query("time_ratios", backend=backend, known_by=known_by.isoformat())
+        return Evidence(rows, late)
 
 
 def interval_level(late: float | None) -> float:

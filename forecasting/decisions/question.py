@@ -178,11 +178,13 @@ def sharded_curves(
         crowded: scenarios that lack the memory for a step.
         backend: that scenarios are of.
     """
-    lacking = set(crowded)
+    lacking, types = set(crowded), {each.node_type for of in crowded for each in of.nodes}
     return [
         curve.model_copy(update={"strategy": "sharded"})
         for curve in curves
-        if curve.strategy == "all_reduce" and not lacking.isdisjoint(curve.scenarios(backend))
+        if curve.strategy == "all_reduce"
+        and not types.isdisjoint(curve.worker)
+        and not lacking.isdisjoint(curve.scenarios(backend))
     ]
 
 

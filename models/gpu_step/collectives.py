@@ -59,6 +59,8 @@ _SOME_CLUSTERS = 3
 """That are left out in turn, for intervals to be as wide as these were wrong."""
 _KEPT = 4000
 """Answers that are kept: steps of one network ask for the same again and again."""
+_LATEST = 16
+"""Covariances that are kept: the same is asked as it is, and as slow as one in twenty."""
 _ASKED = {
     "collective": pl.String,
     "cluster": pl.String,
@@ -137,13 +139,21 @@ class _Left:
         prior = 5 * _ALIKE[self.is_across] + _BOTH + 2 * differs**2
         if not len(self.timed):
             return deviations * np.sqrt(prior)
-        shared = self._covariance(asked, self._operations)
+        key = tuple(column.tobytes() for column in asked.values())
+        if (shared := self._latest.get(key)) is None:  # another thread may clear what is kept
+            if len(self._latest) >= _LATEST:
+                self._latest.clear()
+            shared = self._latest[key] = self._covariance(asked, self._operations)
         mean: Vector = shared @ self.weights
         if not np.any(deviations):
             return mean
         known = self._whitening @ shared.T
         unknown: Vector = np.sqrt(np.maximum(prior - (known**2).sum(axis=0), 0.0))
         return mean + deviations * unknown
+
+    @cached_property
+    def _latest(self) -> dict[tuple[bytes, ...], Vector]:
+        return {}
 
     @cached_property
     def _operations(self) -> Operations:
@@ -228,10 +238,6 @@ class Collectives:
     def _asked(self) -> dict[tuple[Any, ...], Vector]:
         return {}
 
-    @cached_property
-    def _alone(self) -> dict[tuple[Any, ...], Vector]:
-        return {}
-
     def seconds(self, collective: Collective, sizes_bytes: Vector, topology: Topology) -> Vector:
         """Return seconds of operations, each of the bytes of its whole buffer.
 
@@ -244,7 +250,6 @@ class Collectives:
         if (seconds := self._asked.get(key)) is None:  # another thread may clear what is kept
             if len(self._asked) >= _KEPT:
                 self._asked.clear()
-                self._alone.clear()
             distinct, place = np.unique(sizes_bytes, return_inverse=True)
             seconds = self._asked[key] = self._seconds(collective, distinct, topology)[place]
         return seconds
@@ -259,11 +264,7 @@ class Collectives:
         if topology.nodes == 1:
             closed_s, left = _ring_s(asked), self.within.of(asked, deviations)
         else:
-            # However many nodes there are, each takes as long by itself.
-            key = collective, sizes_bytes.tobytes(), replace(topology, nodes=1, network_bps=0.0)
-            if (alone_s := self._alone.get(key)) is None:
-                alone_s = self._alone[key] = _alone_s(asked, self.within)
-            closed_s = _across_s(asked, alone_s)
+            closed_s = _across_s(asked, _alone_s(asked, self.within))
             left = self.across.of(asked, deviations)
         seconds: Vector = closed_s * np.exp(left)
         return seconds
@@ -324,7 +325,8 @@ def _ring_s(operations: Operations) -> Vector:
 
 def _alone_s(operations: Operations, within: _Left) -> Vector:
     """Return what is forecast of each node by itself, of operations across nodes."""
-    alone = {**operations, "nodes": np.ones_like(operations["nodes"])}
+    nodes = operations["nodes"]  # however many there are, each takes as long by itself
+    alone = {**operations, "nodes": np.ones_like(nodes), "network_bps": np.zeros(len(nodes))}
     seconds: Vector = np.where(
         operations["devices"] > 1, _ring_s(alone) * np.exp(within.of(alone)), 0.0
     )
