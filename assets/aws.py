@@ -50,15 +50,6 @@ def observed(
     )
 
 
-def price_definitions() -> dg.Definitions:
-    """Return the asset and its job."""
-    assets: list[dg.AssetsDefinition] = [observed]
-    job = dg.define_asset_job(
-        PRICES_JOB, selection=assets, description="Ask AWS what instance types cost, and keep it."
-    )
-    return dg.Definitions(assets=assets, jobs=[job])
-
-
 @dg.asset(
     key=["rented", "reaped"],
     description="Instances of dead processes of this home, found by book and tags, and ended.",
@@ -85,12 +76,17 @@ def reaped(
     return dg.MaterializeResult(metadata={"ended": ended})
 
 
-def reaping_definitions() -> dg.Definitions:
-    """Return the asset and its job."""
-    job = dg.define_asset_job(
+def definitions() -> dg.Definitions:
+    """Return the assets and their jobs."""
+    priced = dg.define_asset_job(
+        PRICES_JOB,
+        selection=[observed],
+        description="Ask AWS what instance types cost, and keep it.",
+    )
+    ended = dg.define_asset_job(
         REAP_JOB,
         selection=[reaped],
         tags={PRIORITY_TAG: "10"},  # every minute of waiting costs
         description="End what dead processes rented.",
     )
-    return dg.Definitions(assets=[reaped], jobs=[job])
+    return dg.Definitions(assets=[observed, reaped], jobs=[priced, ended])

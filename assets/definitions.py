@@ -6,14 +6,7 @@ from pathlib import Path
 import dagster as dg
 
 from assets.resources import RoundsResource, WarehouseResource
-from assets.study_assets import (
-    fit_asset,
-    measured_asset,
-    prediction_asset,
-    profile_asset,
-    report_asset,
-    table_asset,
-)
+from assets.study_assets import fit_asset, prediction_asset, probe_asset, report_asset, table_asset
 from assets.study_lineage import StudyLineage, read_lineage
 from forecasting import sanity
 from forecasting.results import forecasts, unjudged_labels
@@ -158,10 +151,10 @@ def definitions_of(path: Path, backend: Backend = "emulated") -> dg.Definitions:
     of = read_lineage(path, backend)
     predicted = [of.key("predictions", system.name) for system in of.systems]
     assets = [
-        *(profile_asset(of, probe) for probe in of.profiling),
+        *(probe_asset(of, probe, "profile") for probe in of.profiling),
         *(fit_asset(of, system) for system in of.systems),
         *(prediction_asset(of, system) for system in of.systems),
-        *(measured_asset(of, probe, predicted) for probe in of.measuring),
+        *(probe_asset(of, probe, "measurement", predicted) for probe in of.measuring),
         *((table_asset(of), report_asset(of)) if of.study.test else ()),
     ]
     job = dg.define_asset_job(

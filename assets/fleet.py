@@ -11,7 +11,7 @@ from pydantic import PrivateAttr
 
 from assets.metadata import OWNERS, of_frame, of_rows, of_table
 from assets.resources import PRIORITY_TAG, WarehouseResource, locked_run
-from assets.study_assets import POOL, load, profile_rows, table_of
+from assets.study_assets import POOL, load, table_of
 from fleet.history import drifted_at, runs
 from fleet.members import WATCH, Member, member_of, now, read_members
 from fleet.readings import in_words
@@ -20,6 +20,7 @@ from fleet.studies import refit
 from fleet.watch import Budget, watch
 from profilers.probes import PROBES
 from profilers.renting.cap import BudgetExceeded
+from studies import run_tables
 from studies.measurement import profile
 from studies.messages import Progress
 from studies.renting import renting
@@ -170,7 +171,9 @@ def profiles(
             finally:
                 # A failed run is loaded too: its visit then waits for its turn.
                 loaded = load(warehouse, progress)
-            metadata = of_frame(profile_rows(round_, warehouse.landing, probe), round_) | loaded
+            table = PROBES[probe].tables[0]
+            rows = run_tables.rows(round_, warehouse.landing, probe, table, "profile")
+            metadata = of_frame(rows, round_) | loaded
             yield dg.MaterializeResult(asset_key=key(probe), metadata=metadata)
     except BudgetExceeded as error:
         progress.warn(f"{visits.member.node_type}: {error}")

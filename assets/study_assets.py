@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import polars as pl
@@ -21,7 +21,7 @@ from studies import run_tables
 from studies.measurement import measure, profile
 from studies.messages import Progress
 from studies.plan import REPORT_NAME, fit_name
-from studies.rounds import Round
+from warehouse.records import Purpose
 
 _MONTH = dg.FreshnessPolicy.time_window(fail_window=timedelta(days=30))
 POOL = "measuring_host"
@@ -33,67 +33,55 @@ def table_of(probe: str) -> str:
     return f"raw.{PROBES[probe].tables[0]}"
 
 
-def profile_asset(of: StudyLineage, probe: str) -> dg.AssetsDefinition:
-    """Return the asset that runs a probe for predictors to see, before anything is predicted."""
+def _declared(
+    of: StudyLineage, group: str, noun: str, kinds: set[str], table: str, pool: str = "warehouse"
+) -> dict[str, Any]:
+    """Return what Dagster is told of any asset of a study."""
+    return {
+        "key": of.key(group, noun),
+        "group_name": of.name,
+        "owners": OWNERS,
+        "kinds": kinds,
+        "metadata": of_table(table),
+        "pool": pool,
+    }
+
+
+def probe_asset(
+    of: StudyLineage, probe: str, purpose: Purpose, predicted: Sequence[dg.AssetKey] = ()
+) -> dg.AssetsDefinition:
+    """Return the asset that runs a probe.
+
+    It profiles before anything is predicted, or measures test scenarios after what is.
+    """
+    profiles, kind, table = purpose == "profile", PROBES[probe].kind, table_of(probe)
+    group, noun = ("profiles", "profile") if profiles else ("measured", "measured")
+    of_test = "" if profiles else " Of test scenarios, after they have been predicted."
 
     @dg.asset(
-        key=of.key("profiles", probe),
-        description=PROBES[probe].what,
-        group_name=of.name,
-        owners=OWNERS,
-        kinds={PROBES[probe].kind, "profile"},
-        pool=POOL,
+        **_declared(of, group, probe, {kind, noun}, table, POOL),
+        description=f"{PROBES[probe].what}{of_test}",
+        deps=predicted,
         freshness_policy=_MONTH,
-        metadata=of_table(table_of(probe)),
     )
-    def profiled(
+    def probed(
         rounds: RoundsResource, warehouse: WarehouseResource, progress: dg.ResourceParam[Progress]
     ) -> dg.MaterializeResult:
-        round_ = rounds.opened(of.path)
+        round_ = rounds.opened(of.path) if profiles else rounds.latest_here(of.path)
+        if not profiles:
+            check_predicted(round_, warehouse.published_ledger())
         with rounds.renting(round_, progress):
-            round_ = profile(round_, probe, warehouse.landing, progress)
+            if profiles:
+                round_ = profile(round_, probe, warehouse.landing, progress)
+            else:
+                round_ = measure(round_, warehouse.landing, progress, [probe])
         rounds.keep(of.path, round_)
         loaded = load(warehouse, progress)
-        rows = profile_rows(round_, warehouse.landing, probe)
+        name = PROBES[probe].tables[0] if profiles else "sample"
+        rows = run_tables.rows(round_, warehouse.landing, probe, name, purpose)
         return dg.MaterializeResult(metadata=of_frame(rows, round_) | loaded)
 
-    return profiled
-
-
-def measured_asset(
-    of: StudyLineage, probe: str, predicted: Sequence[dg.AssetKey]
-) -> dg.AssetsDefinition:
-    """Return the asset that runs a probe on test scenarios, after what is predicted of them."""
-
-    @dg.asset(
-        key=of.key("measured", probe),
-        description=f"{PROBES[probe].what} Of test scenarios, after they have been predicted.",
-        deps=predicted,
-        group_name=of.name,
-        owners=OWNERS,
-        kinds={PROBES[probe].kind, "measured"},
-        pool=POOL,
-        freshness_policy=_MONTH,
-        metadata=of_table(table_of(probe)),
-    )
-    def measured(
-        rounds: RoundsResource, warehouse: WarehouseResource, progress: dg.ResourceParam[Progress]
-    ) -> dg.MaterializeResult:
-        round_ = rounds.latest_here(of.path)
-        check_predicted(round_, warehouse.published_ledger())
-        with rounds.renting(round_, progress):
-            round_ = measure(round_, warehouse.landing, progress, [probe])
-        rounds.keep(of.path, round_)
-        loaded = load(warehouse, progress)
-        samples = run_tables.rows(round_, warehouse.landing, probe, "sample", "measurement")
-        return dg.MaterializeResult(metadata=of_frame(samples, round_) | loaded)
-
-    return measured
-
-
-def profile_rows(round_: Round, landing: Path, probe: str) -> pl.DataFrame:
-    """Return the rows of the first table of a probe that fits may see."""
-    return run_tables.rows(round_, landing, probe, PROBES[probe].tables[0], "profile")
+    return probed
 
 
 def load(warehouse: WarehouseResource, progress: Progress) -> dict[str, dg.MetadataValue]:
@@ -112,15 +100,10 @@ def fit_asset(of: StudyLineage, system: System) -> dg.AssetsDefinition:
     probes = dict.fromkeys(need.probe for need in of.rests[system])
 
     @dg.asset(
-        key=of.key("fits", system.name),
+        **_declared(of, "fits", system.name, {"fit", "duckdb"}, "fit.fit"),
         description=f"The fit of {system.name}. {system.what}",
         deps=[*(of.key("profiles", probe) for probe in probes), *of.learned(system)],
-        group_name=of.name,
-        owners=OWNERS,
-        kinds={"fit", "duckdb"},
-        pool="warehouse",
         code_version=system.version,
-        metadata=of_table("fit.fit"),
     )
     def fits(
         rounds: RoundsResource, warehouse: WarehouseResource, progress: dg.ResourceParam[Progress]
@@ -145,16 +128,11 @@ def prediction_asset(of: StudyLineage, system: System) -> dg.AssetsDefinition:
     """Return the asset that writes a system's forecasts to the ledger."""
 
     @dg.asset(
-        key=of.key("predictions", system.name),
+        **_declared(of, "predictions", system.name, {"forecast", "duckdb"}, "pred.ledger"),
         description=f"What {system.name} forecasts, written to the ledger before anything is "
         f"measured. {system.what}",
         deps=[of.key("fits", system.name)],
-        group_name=of.name,
-        owners=OWNERS,
-        kinds={"forecast", "duckdb"},
-        pool="warehouse",
         code_version=system.version,
-        metadata=of_table("pred.ledger"),
     )
     def predictions(
         rounds: RoundsResource, warehouse: WarehouseResource, progress: dg.ResourceParam[Progress]
@@ -170,14 +148,9 @@ def table_asset(of: StudyLineage) -> dg.AssetsDefinition:
     """Return the asset of forecasts beside measurements."""
 
     @dg.asset(
-        key=of.key("accuracy", "table"),
+        **_declared(of, "accuracy", "table", {"duckdb"}, "report.accuracy"),
         deps=[of.key("measured", probe) for probe in of.measuring],
-        group_name=of.name,
-        owners=OWNERS,
-        kinds={"duckdb"},
-        pool="warehouse",
         automation_condition=_WHEN,
-        metadata=of_table("report.accuracy"),
     )
     def table(rounds: RoundsResource, warehouse: WarehouseResource) -> dg.MaterializeResult:
         """Predicted beside measured, one row for each scenario of the round that ran last."""

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import dagster as dg
 
+from assets import aws
 from assets import fleet as fleet_assets
-from assets.aws import price_definitions, reaping_definitions
 from assets.definitions import definitions_of
 from pipelines import fleet, notification
 from profilers.clusters.fleet import INSTEAD_OF_WEBHOOK
@@ -87,7 +87,7 @@ def all_definitions(with_resources: Mapping[str, object], *files: Path) -> dg.De
         logging.getLogger("dagster").warning(
             "STEPCAST_WEBHOOK tells nobody: %s", INSTEAD_OF_WEBHOOK
         )
-    beside = price_definitions(), fleet_assets.definitions(), reaping_definitions(), sensors
+    beside = aws.definitions(), fleet_assets.definitions(), sensors
     return study_definitions(with_resources, *files, beside=beside)
 
 

@@ -147,28 +147,6 @@ def _when(rows: Sequence[_Row]) -> str:
     return f"Sealed {sealed:%Y-%m-%d %H:%M}, first measured {first:%Y-%m-%d %H:%M} (UTC)."
 
 
-def rows_of(text: str) -> dict[tuple[str, ...], list[str]]:
-    """Return the rows of the tables of a page by heading, study, system and split.
-
-    Tables without systems have rows by their first column.
-    """
-    rows: dict[tuple[str, ...], list[str]] = {}
-    heading = study = ""
-    names: list[str] = []
-    for line in text.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if line.startswith("## "):
-            heading, study, names = line.removeprefix("## "), "", []
-        elif line.startswith("### "):
-            study, names = line.removeprefix("### "), []
-        elif line.startswith("| ") and not names:
-            names = cells
-        elif line.startswith("| "):
-            last = names.index("system") if "system" in names else 0
-            rows[heading, study, *cells[: last + 1]] = cells[last + 1 :]
-    return rows
-
-
 def _table(columns: Sequence[Column], rows: Iterable[_Row]) -> Iterator[str]:
     """Yield the lines of a table; figures are set to the right."""
     yield f"| {' | '.join(column.title for column in columns)} |"

@@ -11,6 +11,28 @@ def cells(html: str) -> list[list[str]]:
     return [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL) for row in rows]
 
 
+def rows_of(text: str) -> dict[tuple[str, ...], list[str]]:
+    """Return the rows of the tables of a page by heading, study, system and split.
+
+    Tables without systems have rows by their first column.
+    """
+    rows: dict[tuple[str, ...], list[str]] = {}
+    heading = study = ""
+    names: list[str] = []
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("## "):
+            heading, study, names = line.removeprefix("## "), "", []
+        elif line.startswith("### "):
+            study, names = line.removeprefix("### "), []
+        elif line.startswith("| ") and not names:
+            names = cells
+        elif line.startswith("| "):
+            last = names.index("system") if "system" in names else 0
+            rows[heading, study, *cells[: last + 1]] = cells[last + 1 :]
+    return rows
+
+
 def headings(html: str) -> list[str]:
     return re.findall(r"<h[23]>(.*?)</h[23]>", html)
 

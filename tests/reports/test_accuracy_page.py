@@ -7,8 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from reports.accuracy_page import page, rows_of, with_gpus
+from reports.accuracy_page import page, with_gpus
 from tests.reference import REFERENCE
+from tests.reports.pages import rows_of
 from warehouse.home import CHECKOUT
 from warehouse.seal import FOLDER
 from warehouse.sets import copy_kept_runs, kept_runs

@@ -13,6 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from reports import accuracy_page
+from tests.reports.pages import rows_of
 from tests.yardstick import predictions
 from tests.yardstick.needs import NEEDS, needs
 from warehouse.home import CHECKOUT, home
@@ -47,7 +48,7 @@ def main() -> int:
         text = (home() / accuracy_page.FILE).read_text()
         if arguments.write:
             ACCURACY.write_text(text)
-        then, now = map(accuracy_page.rows_of, (ACCURACY.read_text(), text))
+        then, now = map(rows_of, (ACCURACY.read_text(), text))
         lines = [
             f"{', '.join(key)}: {', '.join(now[key])}, where the page has {', '.join(row)}"
             for key, row in ((key, then.get(key, ["no such row"])) for key in now)
