@@ -6,8 +6,7 @@ joined by commas, of which all have to hold.
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import polars as pl
@@ -31,37 +30,17 @@ _DATES = re.compile(rf"{_DAY}|{_DAY}\.\.|\.\.{_DAY}|{_DAY}\.\.{_DAY}", re.ASCII)
 _MOST_ROWS = 40
 
 
-@dataclass(frozen=True)
-class RunSelection:
-    """The runs that a selector means.
-
-    Attributes:
-        text: the selector.
-        kinds: what it tells runs apart by.
-        runs: a row for each, as query `comparable_runs` has them.
-    """
-
-    text: str
-    kinds: frozenset[str]
-    runs: pl.DataFrame
-
-    @property
-    def run_ids(self) -> list[str]:
-        """Return the ids of the runs."""
-        return self.runs["run_id"].to_list()
-
-
-def select_both(base: str, other: str, runs: pl.DataFrame) -> tuple[RunSelection, RunSelection]:
-    """Return both sides of a comparison.
+def select_both(base: str, other: str, runs: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the runs of both sides of a comparison.
 
     Raises:
         BadInput: a selector is wrong, means no run, both mean the same run, or only one names a
             node type.
     """
     sides = select_side(base, runs), select_side(other, runs)
-    if len({"type" in side.kinds for side in sides}) > 1:
+    if _names_type(base) != _names_type(other):
         raise BadInput(f"{base} and {other}: only one of them names a node type; write type: twice")
-    common = sorted(set(sides[0].run_ids) & set(sides[1].run_ids))
+    common = sorted(set(sides[0]["run_id"]) & set(sides[1]["run_id"]))
     if common:
         raise BadInput(
             f"{base} and {other} have {len(common)} runs in common, for example {common[0]}; "
@@ -70,13 +49,17 @@ def select_both(base: str, other: str, runs: pl.DataFrame) -> tuple[RunSelection
     return sides
 
 
-def select_side(text: str, runs: pl.DataFrame) -> RunSelection:
-    """Return the runs that a selector means.
+def _names_type(text: str) -> bool:
+    return any(part.strip().startswith("type:") for part in text.split(","))
+
+
+def select_side(text: str, runs: pl.DataFrame) -> pl.DataFrame:
+    """Return the runs that a selector means, a row for each.
 
     Raises:
         BadInput: it is wrong, or means no run; the message names what there is.
     """
-    kinds, selected = [], runs
+    selected = runs
     for part in map(str.strip, text.split(",")):
         kind, colon, value = part.partition(":")
         if kind not in GRAMMAR or not colon or not value:
@@ -84,7 +67,6 @@ def select_side(text: str, runs: pl.DataFrame) -> RunSelection:
                 f"{text!r}: {part!r} selects nothing; write {'; '.join(GRAMMAR.values())}; "
                 "join several by commas"
             )
-        kinds.append(kind)
         chosen = selected.filter(_FILTERS[kind](value))
         if chosen.is_empty():
             raise BadInput(
@@ -92,7 +74,7 @@ def select_side(text: str, runs: pl.DataFrame) -> RunSelection:
                 f"{_what_exists(kind, selected)}"
             )
         selected = chosen
-    return RunSelection(text, frozenset(kinds), selected)
+    return selected
 
 
 def _of_round(value: str) -> pl.Expr:
@@ -182,24 +164,24 @@ def compare(
     """
     warehouse = history_here()
     sides = select_both(base, other, warehouse.query("comparable_runs"))
-    between_types = "type" in sides[0].kinds
+    between_types = _names_type(base)
     rows = warehouse.query(
         "differences",
-        base=json.dumps(sides[0].run_ids),
-        other=json.dumps(sides[1].run_ids),
+        base=json.dumps(sides[0]["run_id"].to_list()),
+        other=json.dumps(sides[1]["run_id"].to_list()),
         between_types=between_types,
     )
     if form == "table":
-        _print(rows, sides, between_types=between_types)
+        for title, text, runs in zip(("base", "other"), (base, other), sides, strict=True):
+            times = runs["started_at"].dt.strftime("%Y-%m-%d %H:%M").sort()
+            of = count(runs.height, "run")
+            print_text(f"{title:<6}{text}: {of}, {times[0]} to {times[-1]}")
+        _print(rows, between_types=between_types)
     else:
         print_frame(rows, form)
 
 
-def _print(rows: pl.DataFrame, sides: Sequence[RunSelection], *, between_types: bool) -> None:
-    for title, side in zip(("base", "other"), sides, strict=True):
-        times = side.runs["started_at"].dt.strftime("%Y-%m-%d %H:%M").sort()
-        runs = count(len(side.run_ids), "run")
-        print_text(f"{title:<6}{side.text}: {runs}, {times[0]} to {times[-1]}")
+def _print(rows: pl.DataFrame, *, between_types: bool) -> None:
     comparable = rows.filter(pl.col("base").is_not_null() & pl.col("other").is_not_null())
     if comparable.height:
         shown = comparable.head(_MOST_ROWS).to_dicts()

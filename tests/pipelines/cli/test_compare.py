@@ -80,7 +80,7 @@ RUNS = pl.DataFrame(
     ],
 )
 def test_a_selector_means_runs(text: str, run_ids: str) -> None:
-    assert "".join(select_side(text, RUNS).run_ids) == run_ids
+    assert "".join(select_side(text, RUNS)["run_id"]) == run_ids
 
 
 @pytest.mark.parametrize(
@@ -106,13 +106,12 @@ def test_sides_share_no_run_and_both_name_a_type() -> None:
     with pytest.raises(BadInput, match="only one of them names a node type"):
         select_both("type:x", "round:demo/2", RUNS)
     base, other = select_both("type:x", "type:y", RUNS)
-    assert (base.run_ids, other.run_ids) == (["a", "c"], ["b"])
-    assert base.kinds == other.kinds == {"type"}
+    assert ([*base["run_id"]], [*other["run_id"]]) == (["a", "c"], ["b"])
 
 
 @given(st.text(max_size=40) | st.from_regex(r"(round|date|software):[-./=0-9a-z]{1,12}"))
 def test_any_text_means_runs_or_is_refused(text: str) -> None:
     try:
-        assert select_side(text, RUNS).run_ids
+        assert select_side(text, RUNS).height
     except BadInput as refused:
         assert ("\n" not in text and len(str(refused)) > 20) or "\n" in text
