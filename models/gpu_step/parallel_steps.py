@@ -29,7 +29,7 @@ from models.gpu_step.judged_steps import PastErrors, simulated
 from models.gpu_step.layout import ALL_DIVIDED, GRADIENTS_DIVIDED, Blocks, Layout
 from models.gpu_step.measurements import Measurements
 from models.gpu_step.operators import HALF
-from models.gpu_step.queues import Step
+from models.gpu_step.queues import Step, slowest_s
 from models.gpu_step.step import StepWork
 from models.gpu_step.timed_collectives import OwnClusters
 from models.gpu_step.timed_kinds import TimedShare
@@ -138,15 +138,18 @@ class AloneStep:
         """Microseconds of all passes: of the step, and of the GPU alone."""
         return self.step.step_us - 1e6 * self.optimizer_s, self.step.gpu_us - self.optimizer_us
 
-    def passes_s(self, passes: int, exchanges: int = 0, exchange_s: float = 0.0) -> float:
+    def passes_s(
+        self, passes: int, exchanges: int = 0, exchange_s: float = 0.0, ranks: int = 1
+    ) -> float:
         """Return seconds of each of so many passes, in which the GPU waits for exchanges.
 
-        What the host still issues is beside them; it issues them, too.
+        What the host still issues is beside them; it issues them, too, and the GPUs of all `ranks`
+        wait for the slowest host.
         """
         alone_s, gpu_s = (1e-6 * us / passes for us in self.passes_us)
         if not exchange_s:
             return alone_s
-        host_s = 1e-6 * self.step.host_us / passes + exchanges * _ISSUED_S
+        host_s = slowest_s(1e-6 * self.step.host_us / passes, ranks) + exchanges * _ISSUED_S
         return max(alone_s, host_s, gpu_s + exchanges * exchange_s)
 
 
@@ -218,9 +221,9 @@ def together(
         )
         exchanges = ceil(network.layers / layout.stages) * network.exchanges
         tensor_s = exchanges * each_s
-        stage_s = alone.passes_s(micro_batches, exchanges, each_s) + transfer_s
+        stage_s = alone.passes_s(micro_batches, exchanges, each_s, layout.tensor) + transfer_s
         of_all = network.layers * network.exchanges
-        all_s = whole.passes_s(micro_batches, of_all, each_s)
+        all_s = whole.passes_s(micro_batches, of_all, each_s, layout.tensor)
         others_s = all_s + layout.stages * transfer_s - stage_s
         bubble_s = max(others_s, 0.0) / layout.virtual_stages
     is_divided = layout.is_divided or layout.zero > 0

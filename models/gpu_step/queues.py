@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import erfc, inf, sqrt
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +71,15 @@ def varied_us(host_us: Vector, gpu_us: Vector) -> Vector:
     tail = 0.5 * np.array([erfc(value) for value in (apart / sqrt(2)).flat]).reshape(apart.shape)
     longer_us: Vector = deviation_us * (density - apart * tail)
     return longer_us
+
+
+def slowest_s(host_s: float, hosts: int) -> float:
+    """Return the mean time of the slowest of so many processes that take so long in the mean.
+
+    Source: Blom, Statistical Estimates and Transformed Beta-Variables (1958), section 6.9.
+    """
+    deviations = NormalDist().inv_cdf((hosts - 0.375) / (hosts + 0.25))
+    return host_s * (1 + _VARIATION * deviations)
 
 
 def simulate(host_us: Vector, gpu_us: Vector, waits: Sequence[int] = ()) -> Step:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.gpu_step.queues import simulate, varied_us
+from models.gpu_step.queues import simulate, slowest_s, varied_us
 
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 
@@ -59,3 +59,9 @@ def test_a_host_that_varies_makes_steps_longer_where_both_take_alike_long() -> N
     longer = [np.maximum(draws, gpu).mean() - 100.0 for gpu in gpu_us]
     assert varied_us(host_us, gpu_us) == pytest.approx(longer, abs=0.1)
     assert varied_us(host_us, np.full(2, 1000.0)) == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("hosts", [1, 2, 8, 16])
+def test_all_wait_for_the_slowest_of_hosts_that_vary(hosts: int) -> None:
+    draws = np.random.default_rng(1).normal(1.0, 0.1, (50_000, hosts))
+    assert slowest_s(1.0, hosts) == pytest.approx(draws.max(axis=1).mean(), abs=0.004)
