@@ -35,7 +35,8 @@ _SOCKETS_BPS = 12.5e9
 _NVLINK_BPS = 64e9
 """PCIe has less."""
 _BESIDE = 1.3
-"""Nodes reduce within partly beside the network: norm in which both times add up (1: no part)."""
+"""Nodes reduce within partly beside the network: norm in which both times add up (1: no part, as
+over sockets, whose bytes hosts move, too)."""
 _OCTAVES, _MANY_OCTAVES = 2.5, 6.0
 _OF_DEVICES, _OF_NODES = 1.5, 6.0
 _OF_LINKS, _OF_NETWORKS = 0.45, 2.2
@@ -342,7 +343,8 @@ def _across_s(operations: Operations, within_s: Vector) -> Vector:
     # Of other collectives, GPUs of a node send the network parts of one buffer, not one each.
     buffers = np.where(operations["collective"] == "all_to_all", devices, 1)
     network_s = _ways(operations) * (ring - 1) / ring * buffers * size_bytes / network_bps
-    both_s = (within_s**_BESIDE + network_s**_BESIDE) ** (1 / _BESIDE)
+    norm = np.where(network_bps < _SOCKETS_BPS, 1.0, _BESIDE)
+    both_s = (within_s**norm + network_s**norm) ** (1 / norm)
     seconds: Vector = _ways(operations) * np.log2(nodes) * _LEVEL_S + both_s
     return seconds
 

@@ -28,22 +28,29 @@ _MOST = 60
 _CONTENTIONS = (0.0, 0.1, 0.2, 0.3)
 _STRAGGLINGS = (0.0, 0.005, 0.01, 0.02, 0.03)
 
-Network = tuple[float, int]
-"""Parameters in millions, and tensors of them, all alike."""
+Network = tuple[tuple[int, float], ...]
+"""Stages in the order of parameters: how many tensors, all alike, and megabytes of all of them."""
+_RESNET50: Network = ((3, 0.04), (30, 0.86), (39, 4.88), (57, 28.4), (30, 59.9), (2, 8.2))
 _SIA: Mapping[str, Network] = {
-    "bert": (109.5, 199),  # BERT-base (Devlin et al.)
-    "imagenet": (25.6, 161),  # ResNet-50 (He et al.)
-    "cifar10": (11.2, 62),  # ResNet-18
-    "yolov3": (61.9, 222),  # Redmon and Farhadi
+    "bert": ((1, 93.8), (4, 1.6), (192, 340.2), (2, 2.4)),  # BERT-base (Devlin et al.)
+    "imagenet": _RESNET50,  # He et al.
+    "cifar10": ((3, 0.01), (12, 0.59), (15, 2.1), (15, 8.4), (15, 33.6), (2, 0.02)),  # ResNet-18
+    # Redmon and Farhadi: stages of Darknet-53, then three scales of boxes.
+    "yolov3": (
+        *((12, 0.3), (15, 1.0), (51, 11.7), (51, 46.7), (27, 102.8)),
+        *((20, 63.9), (23, 17.0), (23, 4.3)),
+    ),
 }
 _LAMBDA: Mapping[str, Network] = {
-    "resnet50": (25.6, 161),
-    "inception3": (23.8, 190),
-    "inception4": (42.7, 300),
-    "vgg16": (138.4, 32),
+    "resnet50": _RESNET50,
+    "inception3": ((190, 95.2),),
+    "inception4": ((300, 170.8),),
+    # Three dense layers are nine tenths of it.
+    "vgg16": (
+        *((4, 0.04), (4, 1.6), (6, 10.8), (12, 75.6)),
+        *((1, 411.0), (1, 0.02), (1, 67.1), (1, 0.02), (1, 16.4), (1, 0.0)),
+    ),
 }
-_VGG16_MB = (*[0.01] * 4, *[0.4] * 4, *[1.8] * 6, *[6.3] * 12, 411.0, 0.02, 67.1, 0.02, 16.4, 0.0)
-"""Megabytes of gradients in order: three dense layers are nine tenths of it."""
 _LINKS = (
     ("A100-SXM4", 300e9),
     ("V100-SXM3", 150e9),
@@ -104,7 +111,7 @@ def _sia(rows: Iterable[Fields]) -> Iterator[Scaling]:
             "ddp_step_time_sia",
             network,
             "all_reduce",
-            _alike(_SIA[network]),
+            _sizes_bytes(_SIA[network]),
             1,
             Topology(1, 1, link_bps, network_bps),
             alone[network, batch],
@@ -126,12 +133,11 @@ def _lambda(rows: Iterable[Fields]) -> Iterator[Scaling]:
         if gpus == 1 or alone is None or link_bps is None:
             continue
         batch = others[-1]
-        megabytes = _VGG16_MB if network == "vgg16" else ()
         yield Scaling(
             "tf_cnn_benchmarks_lambda",
             network,
             "all_reduce",
-            tuple(1e6 * size_mb for size_mb in megabytes) or _alike(_LAMBDA[network]),
+            _sizes_bytes(_LAMBDA[network]),
             1,
             Topology(1, 1, link_bps, link_bps),
             batch / alone,
@@ -171,9 +177,8 @@ def _means(values: Iterable[tuple[tuple[Any, ...], float]]) -> dict[tuple[Any, .
     return {key: fmean(several) for key, several in groups.items()}
 
 
-def _alike(network: Network) -> tuple[float, ...]:
-    millions, tensors = network
-    return tuple([4e6 * millions / tensors] * tensors)
+def _sizes_bytes(network: Network) -> tuple[float, ...]:
+    return tuple(1e6 * total_mb / count for count, total_mb in network for _ in range(count))
 
 
 # Forecasts of it.

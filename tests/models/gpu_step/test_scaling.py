@@ -5,8 +5,11 @@ from functools import cache
 from math import log
 from statistics import fmean
 
+import numpy as np
 import polars as pl
 import pytest
+import torch
+from transformers import BertConfig, BertModel
 
 from models.gpu_step import collectives
 from models.gpu_step.collectives import Collectives
@@ -20,6 +23,7 @@ from models.gpu_step.scaling import (
     forecast_s,
     judged_sources,
 )
+from networks.pytorch_training import build_pytorch
 from tests.models.gpu_step.public import PUBLIC
 from warehouse.sets import kept_runs, kept_tables
 
@@ -124,3 +128,18 @@ def test_interference_is_found_again() -> None:
     ]
     assert fit_interference(given, known()) == true
     assert fit_interference([], known()) == Interference()
+
+
+@pytest.mark.parametrize(("network", "model"), [("imagenet", "resnet50"), ("bert", "bert")])
+def test_gradients_have_the_sizes_of_the_network_in_its_order(network: str, model: str) -> None:
+    """By quarters of the tensors, as ours of that name, and transformers', have them."""
+    with torch.device("meta"):
+        is_bert = model == "bert"
+        built = BertModel(BertConfig()) if is_bert else build_pytorch(model, 224, 1000)
+    sizes_bytes = np.array([4.0 * each.numel() for each in built.parameters()])
+    scaling = next(each for each in measured().scalings if each.network == network)
+    known, true = (
+        [part.sum() for part in np.array_split(each, 4)]
+        for each in (np.array(scaling.sizes_bytes), sizes_bytes)
+    )
+    assert known == pytest.approx(true, rel=0.1)
