@@ -22,8 +22,9 @@ from weakref import WeakValueDictionary
 from pydantic import Field, model_validator
 
 from forecasting.decisions.answer import DecisionAnswer
-from forecasting.forecast import ForecastAnswer, predict_curves
+from forecasting.forecast import ForecastAnswer, ScenarioForecast, predict_curves
 from forecasting.options import ForecastOptions, RentalOptions
+from forecasting.scope import ForecastRefusal
 from models.system import System
 from networks.extraction import forget_own_models
 from networks.kept_graphs import keep_beside
@@ -76,14 +77,14 @@ class _WithoutCode(Sent):
         return self
 
 
-class AskedForecast(_WithoutCode, ForecastOptions):
+class AskedForecast(_WithoutCode, ForecastOptions, defer_build=False):
     """What `stepcast predict` takes, as JSON."""
 
     file: None = None
     dry_run: bool = True
 
 
-class AskedJob(_WithoutCode, RentalOptions):
+class AskedJob(_WithoutCode, RentalOptions, defer_build=False):
     """What `stepcast recommend` takes, as JSON."""
 
 
@@ -183,33 +184,49 @@ def _predict(
 ) -> ForecastAnswer:
     """Return what `predict_curves` does; as long as the history is the same, it is at hand.
 
-    Another market, deadline or budget asks for the same forecasts, fewer nodes for some.
+    Another market, deadline or budget asks for the same forecasts, fewer nodes for some, other
+    numbers of nodes for more of the same: these are joined where they rest on the same fits.
     """
     place = tuple(options.get(name) for name in ("backend", "host", "chosen_host"))
     kinds = tuple(curve.model_copy(update={"workers": (1,)}) for curve in curves)
     key, known = (kinds, tuple(system.name for system in systems), place), published.forecasts
     with published.locks.setdefault(key, Lock()):  # who asks the same meanwhile waits for it
-        if (answer := _forecasts_of(known.get(key), curves)) is None:
-            answer = predict_curves(history, curves, systems, **options)
-            with _CHANGING:
-                known[key] = curves, answer
-                kept = (len(each.forecasts) + len(each.refused) for _, each in known.values())
-                many = sum(kept)
-                while many > _KEPT:
-                    _, (_, oldest) = known.popitem(last=False)
-                    many -= len(oldest.forecasts) + len(oldest.refused)
-    return answer
+        before, answer = known.get(key) or (
+            curves,
+            predict_curves(history, curves, systems, **options),
+        )
+        if new := [
+            curve.model_copy(update={"workers": more})
+            for curve, seen in zip(curves, before, strict=True)
+            if (more := tuple(count for count in curve.workers if count not in seen.workers))
+        ]:
+            of_new = predict_curves(history, new, systems, **options)
+            fits = {each.fit.fit_id for each in answer.forecasts}
+            if fits.issuperset(each.fit.fit_id for each in of_new.forecasts):
+                counts = [{*a.workers, *b.workers} for a, b in zip(before, curves, strict=True)]
+                before = [
+                    curve.model_copy(update={"workers": tuple(sorted(both))})
+                    for curve, both in zip(curves, counts, strict=True)
+                ]
+                answer = answer.with_more(of_new)
+            else:  # all together rest on other runs
+                before, answer = curves, predict_curves(history, curves, systems, **options)
+        with _CHANGING:
+            known[key] = before, answer
+            kept = (len(each.forecasts) + len(each.refused) for _, each in known.values())
+            many = sum(kept)
+            while many > _KEPT:
+                _, (_, oldest) = known.popitem(last=False)
+                many -= len(oldest.forecasts) + len(oldest.refused)
+    if before == curves:
+        return answer
+    backend = answer.chosen_host.backend
+    asked = [scenario for curve in curves for scenario in curve.scenarios(backend)]
+    places = {scenario: place for place, scenario in enumerate(asked)}
 
+    def place_of(each: ScenarioForecast | ForecastRefusal) -> int:
+        return places[each.scenario]
 
-def _forecasts_of(
-    known: tuple[Sequence[Curve], ForecastAnswer] | None, curves: Sequence[Curve]
-) -> ForecastAnswer | None:
-    """Return what an answer says of curves; None if it says nothing of some."""
-    if known is None or known[0] == curves:
-        return known and known[1]
-    answer = known[1]
-    asked = {each for curve in curves for each in curve.scenarios(answer.chosen_host.backend)}
-    forecasts = tuple(each for each in answer.forecasts if each.scenario in asked)
-    refused = tuple(each for each in answer.refused if each.scenario in asked)
-    found = {each.scenario for each in forecasts} | {each.scenario for each in refused}
-    return replace(answer, forecasts=forecasts, refused=refused) if found == asked else None
+    forecasts = sorted((of for of in answer.forecasts if of.scenario in places), key=place_of)
+    refused = sorted((of for of in answer.refused if of.scenario in places), key=place_of)
+    return replace(answer, forecasts=tuple(forecasts), refused=tuple(refused))

@@ -23,8 +23,8 @@ _LEAST_FREE_CORES = 0.01
 """A node that is busy on all cores still trains, slowly."""
 
 
-class Sent(Record):
-    """A record that comes over HTTP."""
+class Sent(Record, defer_build=False):
+    """A record that comes over HTTP; FastAPI loses the aliases of one that is not built."""
 
     @model_validator(mode="before")
     @classmethod
