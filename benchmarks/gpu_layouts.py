@@ -20,7 +20,7 @@ from models.gpu_step.layout import Layout, blocks_of, divided
 from models.gpu_step.measurements import Measurements
 from models.gpu_step.parallel_steps import AloneStep, Parallel, together
 from models.gpu_step.public_rows import RowsBySet, traces_of
-from models.gpu_step.scaling import fit_interference
+from models.gpu_step.scaling import fit_straggling
 from models.gpu_step.step import step_work
 from networks.gpu_steps import GpuStep, Operator
 from warehouse.records import Optimizer, Precision
@@ -148,7 +148,7 @@ def layouts(
     host = fit_hosts((*measured.steps, *measured.elsewhere), times).middle
     for source, steps in by_source.items():
         others = [each for each in measured.scalings if each.source != source]
-        parallel = Parallel(known, fit_interference(others, known), {})
+        parallel = Parallel(known, fit_straggling(others, known), {})
         forecaster = _Forecaster(times, host, parallel)
         forecasts = [(forecaster.step_s(each), each.step_s) for each in steps]
         what, goal = _JUDGED[source]

@@ -119,7 +119,7 @@ _SCALINGS: Mapping[tuple[str, bool], tuple[str, str]] = {
 
 
 def scaling(scalings: Sequence[Scaling], known: Collectives) -> Iterator[Figure]:
-    """Yield how wrong scaling is, of sources that a fit of interference had not seen.
+    """Yield how wrong scaling is, of sources that a fit of straggling had not seen.
 
     Beside it: linear scaling, the simulation of Srift as published over the same bandwidths, and
     passes and exchanges one after the other.

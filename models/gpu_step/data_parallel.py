@@ -7,11 +7,10 @@ Distributed, VLDB 2020, section 3.2). `sharded` (FullyShardedDataParallel, ZeRO-
 layers gathers its parameters before its forward and its backward, the next one beside it, and
 scatters its gradients after (Zhao et al., PyTorch FSDP, VLDB 2023, section 3).
 
-While a collective runs, passes take `contention` longer; where bytes go through memory of hosts,
-all-reduces take longer instead. The slowest of all GPUs is waited for, so passes take `straggling`
-more each time that their number doubles (Srift, section 4.3, has both as one factor). Micro-steps
-before the last of an accumulation exchange nothing (`no_sync`); sharded ones gather and scatter in
-each.
+Where bytes go through memory of hosts, all-reduces beside passes take longer. The slowest of all
+GPUs is waited for, so passes take `straggling`, a share, more each time that their number doubles
+(Srift, section 4.3). Micro-steps before the last of an accumulation exchange nothing (`no_sync`);
+sharded ones gather and scatter in each.
 """
 
 from collections.abc import Sequence
@@ -51,17 +50,6 @@ class Passes:
     def step_s(self) -> float:
         """Seconds of a step of one GPU alone."""
         return self.passes_s * self.accumulate + self.optimizer_s
-
-
-@dataclass(frozen=True)
-class Interference:
-    """How much longer passes take beside a collective, and for each doubling of the GPUs.
-
-    Both are shares: 0 is none.
-    """
-
-    contention: float = 0.0
-    straggling: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -127,15 +115,13 @@ class Exchange:
         return [float(each_s) for each_s in np.where(sizes_bytes > 0, seconds, 0.0)]
 
 
-def distributed_s(passes: Passes, exchange: Exchange, interference: Interference) -> float:
+def distributed_s(passes: Passes, exchange: Exchange, straggling: float) -> float:
     """Return seconds of a step of DistributedDataParallel."""
-    slower = 1 + straggling_share(exchange, interference)
+    slower = 1 + straggling_share(exchange, straggling)
     forward_s = passes.passes_s * (1 - BACKWARD_SHARE) * slower
     backward_s = passes.passes_s * BACKWARD_SHARE * slower
-    if exchange.topology.is_through_host:
-        both_s = _hindered_s(forward_s, backward_s, exchange.reductions)
-    else:
-        both_s = _beside_s(forward_s, backward_s, exchange.reductions, interference.contention)
+    hindered = _HINDERED if exchange.topology.is_through_host else 0.0
+    both_s = _reduced_s(forward_s, backward_s, exchange.reductions, hindered)
     pass_s = both_s if exchange.scatters_passes else forward_s + backward_s
     alone_s = (passes.accumulate - 1) * pass_s
     optimizer_s = passes.optimizer_s
@@ -144,29 +130,18 @@ def distributed_s(passes: Passes, exchange: Exchange, interference: Interference
     return alone_s + both_s + optimizer_s
 
 
-def _beside_s(
-    forward_s: float, backward_s: float, reductions: Reductions, contention: float
+def _reduced_s(
+    forward_s: float, backward_s: float, reductions: Reductions, hindered: float
 ) -> float:
-    """Return seconds of passes and reductions, of which passes take longer beside the others."""
-    clock = reduced = forward_s
-    done_s = 0.0
-    for share, reduction_s in reductions:
-        work_s = share * backward_s - done_s
-        clock += _beside(work_s, reduced - clock, contention)
-        done_s += work_s
-        reduced = max(clock, reduced) + reduction_s
-    return max(clock, reduced)
-
-
-def _hindered_s(forward_s: float, backward_s: float, reductions: Reductions) -> float:
-    """Return seconds of passes and reductions, of which reductions take longer beside the others.
+    """Return seconds of passes and reductions, which take longer by a share beside the passes.
 
     A GPU has little to do for what hosts move.
     """
     clock, reduced = forward_s + backward_s, forward_s
     for share, reduction_s in reductions:
         begun = max(reduced, forward_s + share * backward_s)
-        reduced = begun + _beside(reduction_s, clock - begun, _HINDERED)
+        beside_s = min(reduction_s, max(clock - begun, 0.0) / (1 + hindered))
+        reduced = begun + reduction_s + hindered * beside_s
     return max(clock, reduced)
 
 
@@ -186,13 +161,13 @@ def buckets(sizes_bytes: tuple[float, ...]) -> list[tuple[float, float]]:
     return full_buckets
 
 
-def sharded_s(passes: Passes, exchange: Exchange, interference: Interference) -> float:
+def sharded_s(passes: Passes, exchange: Exchange, straggling: float) -> float:
     """Return seconds of a step of FullyShardedDataParallel.
 
     Gathers and scatters share a stream: while a unit works, the next one is gathered.
     """
     gathers_s, scatters_s = exchange.gathers_s, exchange.scatters_s
-    each_s = passes.passes_s * (1 + straggling_share(exchange, interference)) / len(gathers_s)
+    each_s = passes.passes_s * (1 + straggling_share(exchange, straggling)) / len(gathers_s)
     forward = [(each_s * (1 - BACKWARD_SHARE), gather_s, 0.0) for gather_s in gathers_s]
     backward = [
         (each_s * BACKWARD_SHARE, gather_s, scatter_s)
@@ -207,7 +182,7 @@ def sharded_s(passes: Passes, exchange: Exchange, interference: Interference) ->
             start = max(clock, gathered)
             if left > 1 or place < len(work):
                 stream = gathered = max(stream, start) + work[place % len(work)][1]
-            clock = start + _beside(work_s, stream - start, interference.contention)
+            clock = start + work_s
             if scattering_s:
                 stream = max(stream, clock) + scattering_s
         left -= 1
@@ -227,15 +202,6 @@ def _units(sizes_bytes: Sequence[float], count: int) -> list[float]:
     return [sum(sizes_bytes[a:b]) for a, b in pairwise(bounds)]
 
 
-def straggling_share(exchange: Exchange, interference: Interference) -> float:
+def straggling_share(exchange: Exchange, straggling: float) -> float:
     """Return by which share of its passes the slowest of all GPUs takes longer."""
-    return interference.straggling * log2(exchange.ranks or exchange.topology.ranks)
-
-
-def _beside(work_s: float, beside_s: float, contention: float) -> float:
-    """Return how long work takes of which the first `beside_s` seconds are beside a collective."""
-    slowed_s = work_s * (1 + contention)
-    if slowed_s <= beside_s:
-        return slowed_s
-    beside_s = max(beside_s, 0.0)
-    return beside_s + work_s - beside_s / (1 + contention)
+    return straggling * log2(exchange.ranks or exchange.topology.ranks)

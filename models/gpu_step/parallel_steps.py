@@ -17,7 +17,6 @@ from models.gpu_step.collectives import Collectives, Topology
 from models.gpu_step.columns import Vector
 from models.gpu_step.data_parallel import (
     Exchange,
-    Interference,
     Passes,
     distributed_s,
     sharded_s,
@@ -50,7 +49,7 @@ class Parallel:
     """
 
     collectives: Collectives
-    interference: Interference
+    straggling: float
     past: Mapping[str, PastErrors]
     most_gpus: int = 1
     own_bps: Mapping[str, float] = field(default_factory=dict)
@@ -78,11 +77,11 @@ class Parallel:
             for where, is_across in (("within", False), ("across", True))
         }
         most_gpus = max((each.more.ranks for each, _ in judged_scalings), default=1)
-        interference = scaling.fit_interference(measured.scalings, known)
+        straggling = scaling.fit_straggling(measured.scalings, known)
         if len(own.timed):
             known = collectives.fit(pl.concat([measured.collectives, own.timed]))
         widened = known.with_widths()
-        return cls(widened, interference, past, most_gpus, own.network_bps, own.sources)
+        return cls(widened, straggling, past, most_gpus, own.network_bps, own.sources)
 
 
 @dataclass(frozen=True)
@@ -210,7 +209,7 @@ def together(
         links: of all GPUs.
         parallel: what was fitted.
     """
-    known, interference = parallel.collectives, parallel.interference
+    known, straggling = parallel.collectives, parallel.straggling
     optimizer_s, micro_batches = alone.optimizer_s, layout.micro_batches
     bubble_s = tensor_s = transfer_s = 0.0
     stage_s = alone.passes_s(micro_batches)
@@ -250,13 +249,13 @@ def together(
     passes = Passes(stage_s, optimizer_s, micro_batches)
     if layout.zero == ALL_DIVIDED:
         exchange_s = micro_batches * (2 * sum(exchange.gathers_s) + sum(exchange.scatters_s))
-        step_s = sharded_s(passes, exchange, interference)
+        step_s = sharded_s(passes, exchange, straggling)
     else:
         times = micro_batches if exchange.scatters_passes else 1
         exchange_s = times * sum(reduction_s for _, reduction_s in exchange.reductions)
         exchange_s += sum(exchange.gathers_s) if scatters else 0.0
-        step_s = distributed_s(passes, exchange, interference)
-    slower = straggling_share(exchange, interference)
+        step_s = distributed_s(passes, exchange, straggling)
+    slower = straggling_share(exchange, straggling)
     return StepForecast(
         alone,
         step_s + bubble_s * (1 + slower),

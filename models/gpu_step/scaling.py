@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from models.gpu_step.collectives import Collectives, Topology
-from models.gpu_step.data_parallel import Exchange, Interference, Passes, distributed_s, sharded_s
+from models.gpu_step.data_parallel import Exchange, Passes, distributed_s, sharded_s
 from models.gpu_step.public_rows import Fields, RowsBySet
 from models.gpu_step.timed_collectives import connections_bps
 
@@ -24,8 +24,7 @@ OPTIMIZER_SHARE = 0.03
 _HALVINGS = 16
 """Of the interval in which the time of one GPU is sought."""
 _MOST = 60
-"""Scalings of a source that interference is fitted to."""
-_CONTENTIONS = (0.0, 0.1, 0.2, 0.3)
+"""Scalings of a source that straggling is fitted to."""
 _STRAGGLINGS = (0.0, 0.005, 0.01, 0.02, 0.03)
 
 Network = tuple[tuple[int, float], ...]
@@ -192,35 +191,31 @@ def exchanges_of(scaling: Scaling, collectives: Collectives) -> tuple[Exchange, 
     return fewest, more
 
 
-def forecast_s(
-    scaling: Scaling, exchanges: tuple[Exchange, Exchange], interference: Interference
-) -> float:
+def forecast_s(scaling: Scaling, exchanges: tuple[Exchange, Exchange], straggling: float) -> float:
     """Return seconds of a step on more GPUs, from that on the fewest alone.
 
     What a step would take on one GPU is found by halving.
     """
     fewest, more = exchanges
     if scaling.fewest.ranks == 1:
-        return _step_s(scaling, scaling.fewest_s, more, interference)
+        return _step_s(scaling, scaling.fewest_s, more, straggling)
     low, high = 0.0, scaling.fewest_s
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        step_s = _step_s(scaling, middle, fewest, interference)
+        step_s = _step_s(scaling, middle, fewest, straggling)
         low, high = (low, middle) if step_s > scaling.fewest_s else (middle, high)
-    return _step_s(scaling, low, more, interference)
+    return _step_s(scaling, low, more, straggling)
 
 
-def _step_s(
-    scaling: Scaling, alone_s: float, exchange: Exchange, interference: Interference
-) -> float:
+def _step_s(scaling: Scaling, alone_s: float, exchange: Exchange, straggling: float) -> float:
     passes_s = alone_s * (1 - OPTIMIZER_SHARE) / scaling.accumulate
     passes = Passes(passes_s, alone_s * OPTIMIZER_SHARE, scaling.accumulate)
     step = sharded_s if scaling.kind == "sharded" else distributed_s
-    return step(passes, exchange, interference)
+    return step(passes, exchange, straggling)
 
 
-def fit_interference(scalings: Sequence[Scaling], collectives: Collectives) -> Interference:
-    """Return contention and straggling with the least mean error, each source counting alike."""
+def fit_straggling(scalings: Sequence[Scaling], collectives: Collectives) -> float:
+    """Return the straggling with the least mean error, each source counting alike."""
     by_source: dict[str, list[Scaling]] = defaultdict(list)
     for scaling in scalings:
         by_source[scaling.source].append(scaling)
@@ -231,34 +226,29 @@ def fit_interference(scalings: Sequence[Scaling], collectives: Collectives) -> I
     ]
     exchanges = {id(each): exchanges_of(each, collectives) for group in thinned for each in group}
 
-    def error(scaling: Scaling, interference: Interference) -> float:
-        seconds = forecast_s(scaling, exchanges[id(scaling)], interference)
+    def error(scaling: Scaling, straggling: float) -> float:
+        seconds = forecast_s(scaling, exchanges[id(scaling)], straggling)
         return abs(log(seconds / scaling.more_s))
 
-    def missed(interference: Interference) -> float:
-        return fmean(fmean(error(scaling, interference) for scaling in group) for group in thinned)
+    def missed(straggling: float) -> float:
+        return fmean(fmean(error(scaling, straggling) for scaling in group) for group in thinned)
 
-    choices = [
-        Interference(contention, straggling)
-        for contention in _CONTENTIONS
-        for straggling in _STRAGGLINGS
-    ]
-    return min(choices, key=missed) if thinned else Interference()
+    return min(_STRAGGLINGS, key=missed) if thinned else 0.0
 
 
 def judged_sources(
     scalings: Sequence[Scaling], collectives: Collectives
 ) -> list[tuple[Scaling, float]]:
-    """Return each scaling with its error, by a fit of interference to the other sources.
+    """Return each scaling with its error, by a fit of straggling to the other sources.
 
     Errors are logarithms of forecast over measured.
     """
     judged = []
     for source in sorted({scaling.source for scaling in scalings}):
         others = [scaling for scaling in scalings if scaling.source != source]
-        interference = fit_interference(others, collectives)
+        straggling = fit_straggling(others, collectives)
         for scaling in (each for each in scalings if each.source == source):
             exchanges = exchanges_of(scaling, collectives)
-            seconds = forecast_s(scaling, exchanges, interference)
+            seconds = forecast_s(scaling, exchanges, straggling)
             judged.append((scaling, log(seconds / scaling.more_s)))
     return judged

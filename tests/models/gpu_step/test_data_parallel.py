@@ -11,14 +11,13 @@ from models.gpu_step.data_parallel import (
     BUCKET_BYTES,
     FIRST_BUCKET_BYTES,
     Exchange,
-    Interference,
     Passes,
     buckets,
     distributed_s,
     sharded_s,
 )
 
-NONE = Interference()
+NONE = 0.0
 USUAL = fit(pl.DataFrame(schema=TIMED))
 ALONE = Topology(1, 1, 300e9, 50e9)
 
@@ -54,13 +53,10 @@ def test_reductions_run_beside_backward_and_the_optimizer_waits() -> None:
     assert distributed_s(short, two, NONE) == pytest.approx(2.5)
 
 
-def test_passes_are_slower_beside_a_reduction_and_with_every_doubling() -> None:
+def test_passes_are_slower_with_every_doubling() -> None:
     two = exchange(1.0, float(FIRST_BUCKET_BYTES))
     passes = Passes(12.0, 0.0)
-    # The second half of backward is 4 s; one second of the first reduction does 1 / 1.25 of it.
-    beside = distributed_s(passes, two, Interference(contention=0.25))
-    assert beside == pytest.approx(4 + 4 + (1 + 4 - 0.8) + 1)
-    straggling = distributed_s(passes, two, Interference(straggling=0.1))
+    straggling = distributed_s(passes, two, 0.1)
     assert straggling == pytest.approx(1.1 * 12 + 1)
 
 
@@ -71,7 +67,7 @@ def test_reductions_through_hosts_take_longer_beside_passes(
     """A second takes 2.3 beside passes: over PCIe within a node, over sockets between nodes."""
     two = exchange(1.0, float(FIRST_BUCKET_BYTES), topology=Topology(*links))
     # Full after 4 + 4 s: done before the passes are; the other is after them.
-    assert distributed_s(Passes(12.0, 0.5), two, Interference(0.3)) == pytest.approx(12 + 1 + 0.5)
+    assert distributed_s(Passes(12.0, 0.5), two, NONE) == pytest.approx(12 + 1 + 0.5)
     # Full half a second before the passes end, in which 1 / 4.6 of it is done.
     begun = distributed_s(Passes(1.5, 0.0), two, NONE)
     assert begun == pytest.approx(1.5 + (1 - 0.5 / 2.3) + 1)
@@ -104,7 +100,7 @@ def test_passes_that_are_alike_are_not_gone_through_one_by_one(
     passes_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     units = exchange(*map(float, range(1, 7)))
-    passes, busy = Passes(passes_s, 1.0, 200), Interference(0.3, 0.02)
+    passes, busy = Passes(passes_s, 1.0, 200), 0.02
     quick_s = sharded_s(passes, units, busy)
     monkeypatch.setattr("models.gpu_step.data_parallel._ALIKE", -1.0)
     assert quick_s == pytest.approx(sharded_s(passes, units, busy), rel=1e-9)
@@ -114,7 +110,7 @@ def test_passes_that_are_alike_are_not_gone_through_one_by_one(
 def test_one_gpu_is_as_fast_as_alone(step: "type[object]") -> None:
     alone = Exchange((4e8,) * 10, USUAL, ALONE)
     passes = Passes(0.3, 0.02, 2)
-    assert step(passes, alone, Interference(0.3, 0.02)) == pytest.approx(passes.step_s)  # type: ignore[call-arg]
+    assert step(passes, alone, 0.02) == pytest.approx(passes.step_s)  # type: ignore[call-arg]
 
 
 def test_a_sharded_unit_is_gathered_twice_and_scattered_once() -> None:

@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 
 from models.gpu_step.collectives import TIMED, Collectives, Topology, fit
-from models.gpu_step.data_parallel import Interference
 from models.gpu_step.layout import Blocks, Layout, blocks_of, divided
 from models.gpu_step.memory import peak_memory
 from models.gpu_step.operators import PRODUCTS, work_of
@@ -149,7 +148,7 @@ def alone(step_us: float) -> AloneStep:
 
 
 def seconds(layout: Layout, stage_s: float, whole_s: float, network: Blocks | None) -> float:
-    parallel = Parallel(Second(USUAL.within, USUAL.across), Interference(), {})
+    parallel = Parallel(Second(USUAL.within, USUAL.across), 0.0, {})
     micro_batches = layout.micro_batches
     stage, whole = (alone(1e6 * micro_batches * each) for each in (stage_s, whole_s))
     trace = divided(transformer(), layout, blocks_of(transformer()))

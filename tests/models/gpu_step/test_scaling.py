@@ -13,13 +13,12 @@ from transformers import BertConfig, BertModel
 
 from models.gpu_step import collectives
 from models.gpu_step.collectives import Collectives
-from models.gpu_step.data_parallel import Interference
 from models.gpu_step.measurements import Measurements
 from models.gpu_step.public_measurements import read_measurements
 from models.gpu_step.scaling import (
     Scaling,
     exchanges_of,
-    fit_interference,
+    fit_straggling,
     forecast_s,
     judged_sources,
 )
@@ -116,18 +115,18 @@ def test_a_source_that_is_left_out_has_no_influence_on_its_forecasts() -> None:
 def test_the_fewest_gpus_are_met_exactly() -> None:
     scaling = scalings("mpt_training_a100")[0]
     same = replace(scaling, more=scaling.fewest)
-    forecast = forecast_s(same, exchanges_of(same, known()), Interference(0.2, 0.01))
+    forecast = forecast_s(same, exchanges_of(same, known()), 0.01)
     assert forecast == pytest.approx(scaling.fewest_s, rel=1e-3)
 
 
-def test_interference_is_found_again() -> None:
-    true = Interference(0.3, 0.01)
+def test_straggling_is_found_again() -> None:
+    true = 0.01
     given = [
         replace(scaling, more_s=forecast_s(scaling, exchanges_of(scaling, known()), true))
         for scaling in scalings("mpt_training_a100")
     ]
-    assert fit_interference(given, known()) == true
-    assert fit_interference([], known()) == Interference()
+    assert fit_straggling(given, known()) == true
+    assert fit_straggling([], known()) == 0.0
 
 
 @pytest.mark.parametrize(("network", "model"), [("imagenet", "resnet50"), ("bert", "bert")])
