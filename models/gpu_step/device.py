@@ -35,6 +35,10 @@ _PCIE_BPS: Mapping[str, float] = {
 }
 """Of 16 lanes in each direction: generation 3, 4 and 5 (PCI-SIG)."""
 _MOST_HZ = 2.1e9
+_TURNED_TF32 = 0.629
+"""Of Hopper's peak, for products in TF32 backward: its own instructions take operands of TF32 with
+their inner sides contiguous alone (PTX ISA, `wgmma.mma_async`), those of Ampere reach so much (Luo
+et al., Benchmarking and Dissecting the Nvidia Hopper GPU Architecture, 2024)."""
 _THROUGH_HOST = 0.5
 """GPUs of a node without NVLink reach each other through the host's memory: in and out."""
 
@@ -94,7 +98,8 @@ class Device:
     def peak_of(self, work: Work) -> tuple[float, str]:
         """Return operations/s at most, and the precision of the units that do it.
 
-        Half precision without matrix units of its own falls back to float32.
+        Half precision without matrix units of its own falls back to float32. Products without a
+        bias are taken to be of a backward pass.
         """
         dtype = work.dtype
         if work.kind not in ON_MATRIX_UNITS:
@@ -102,7 +107,8 @@ class Device:
         if dtype == "float32" and work.kind in CONVOLUTIONS:
             dtype = "tf32"
         if dtype in self.peak:
-            return self.peak[dtype], dtype
+            is_turned = (self.architecture, dtype, work.name) == ("hopper", "tf32", "mm")
+            return self.peak[dtype] * (_TURNED_TF32 if is_turned else 1.0), dtype
         return self.peak["float32"], "float32"
 
 

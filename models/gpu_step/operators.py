@@ -165,22 +165,26 @@ def _convolution(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, .
     groups = max(grouped.shape[1] // max(weight.shape[1], 1), 1)
     deep = groups > 1 and weight.shape[1] == 1
     kind: Kind = "convolution_backward" if backward else "convolution"
-    if deep:
-        kind = "depthwise_backward" if backward else "depthwise"
     taps = prod(weight.shape[2:])
+    # cuDNN has depthwise kernels of float16: a product backward takes as long as one forward.
+    repeats = max(products, 1) if deep and backward and given.dtype == "float16" else 1
+    if deep:
+        kind = "depthwise_backward" if backward and given.dtype != "float16" else "depthwise"
+    moved = float(sum(tensor.bytes for tensor in (*inputs, *outputs)))
     inner = taps * (given.shape[1] // groups if is_transposed else weight.shape[1])
     return Work(
         kind,
-        name,
+        name.removesuffix("_backward") if kind == "depthwise" else name,
         given.dtype,
-        2.0 * written.numbers * inner * products,
-        float(sum(tensor.bytes for tensor in (*inputs, *outputs))),
+        2.0 * written.numbers * inner * products / repeats,
+        moved / repeats,
         batch=groups,
         rows=written.numbers // max(written.shape[1], 1),
         columns=max(written.shape[1] // groups, 1),
         inner=inner,
         taps=taps,
         tensors=max(products, 1),
+        repeats=repeats,
     )
 
 

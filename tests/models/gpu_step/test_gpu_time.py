@@ -162,6 +162,14 @@ def test_products_in_float32_use_tf32_only_where_asked() -> None:
     assert H100.peak_of(replace(work, dtype="tf32"))[1] == "tf32"
 
 
+def test_products_backward_in_tf32_have_older_instructions_on_hopper_alone() -> None:
+    forward, backward = (Work("matmul", name, "tf32", 2.0 * 64**3, 0.0) for name in ("addmm", "mm"))
+    assert H100.peak_of(backward)[0] == pytest.approx(0.629 * H100.peak_of(forward)[0])
+    a100 = devices()["a100-sxm4-80gb"]
+    assert a100.peak_of(backward) == a100.peak_of(forward)
+    assert H100.peak_of(replace(backward, dtype="bfloat16"))[0] == H100.peak["bfloat16"]
+
+
 def test_small_boards_of_large_chips_cannot_hold_their_clocks() -> None:
     assert H100.strain == pytest.approx(1.0)
     assert devices()["rtx4090"].strain == pytest.approx(1.0)

@@ -60,6 +60,16 @@ def test_convolution_of_each_channel_alone() -> None:
     assert (work.kind, work.flops) == ("depthwise", 2 * (2 * 16 * 8 * 8) * 9)
 
 
+@pytest.mark.parametrize("wanted", [1, 2])
+def test_gradients_of_channels_alone_are_products_as_forward_in_float16(wanted: int) -> None:
+    image, weight = Tensor((2, 16, 8, 8), "float16"), Tensor((16, 1, 7, 7), "float16")
+    forward = work_of(Operator("convolution", (image, weight), (image,)))
+    given = (image, image, weight)
+    work = work_of(Operator("convolution_backward", given, (image, weight)[:wanted]))
+    assert (work.kind, work.name, work.repeats) == ("depthwise", "convolution", wanted)
+    assert work.flops == forward.flops
+
+
 def test_gradients_of_a_convolution_count_as_many_as_are_wanted() -> None:
     gradient, given, weight = _float(2, 16, 8, 8), _float(2, 3, 8, 8), _float(16, 3, 3, 3)
     two_gradients = work_of(
