@@ -84,6 +84,21 @@ def test_steps_of_others_have_what_they_are_trained_with(measured: Measurements)
     assert sum(each.bytes for each in lora.trace.frozen) == pytest.approx(2 * 1.84e9, rel=0.01)
 
 
+@pytest.mark.parametrize(("network", "layers"), [("qwen_1_8b lora", 24), ("qwen_14b lora", 40)])
+def test_adapters_of_qwen_are_not_cast(measured: Measurements, network: str, layers: int) -> None:
+    """A layer has 12 casts of norms and two copies of gradients in a pass, and 9 are beside layers.
+
+    Seven adapters have two products forward, two computed again and four backward.
+    """
+    step = next(step for step in measured.elsewhere if step.network == network)
+    calls = [
+        (work.name, float(count))
+        for work, count in zip(step.work.works, step.work.calls, strict=True)
+    ]
+    assert sum(count for name, count in calls if name == "copy") / 8 == 14 * layers + 9
+    assert sum(count for name, count in calls if name == "mm") / 8 > 7 * 8 * layers
+
+
 def test_hosts_of_three_sources_are_known(measured: Measurements) -> None:
     times = gpu_time.fit(measured.timings)
     hosts = fit_hosts((*measured.steps, *measured.elsewhere), times)
