@@ -56,6 +56,7 @@ def figures(group: NodeGroup, folder: Path) -> dict[str, float]:
     return samples(result)
 
 
+@pytest.mark.measuring
 @pytest.mark.cluster
 def test_a_larger_share_can_do_more(tmp_path: Path) -> None:
     """For real: 0.8 and 0.2 of a core, which a quiet and a busy host both tell apart."""

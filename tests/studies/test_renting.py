@@ -1,23 +1,18 @@
 """Prices of what is rented: as observed in its region, else as printed; caps are mandatory."""
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from profilers.renting.book import (
-    Book,
-    Entry,
-    InstanceEnd,
-    LaunchIntent,
-    LaunchRefusal,
-    LaunchResult,
-)
+from profilers.renting.book import Book, Entry, InstanceEnd, LaunchRefusal, LaunchResult
 from profilers.renting.cap import bill, each_usd, worst_usd
 from studies.price_collection import collect
 from studies.renting import check_capped, land_book, rates
 from tests.aws import Aws
+from tests.profilers.renting.intents import intent as launch_intent
 from warehouse.records import BadInput
 from warehouse.warehouse import Warehouse
 
@@ -60,26 +55,16 @@ def test_a_cap_is_given_where_something_is_rented_and_only_there(
 
 
 AT = datetime(2026, 11, 26, 12, tzinfo=UTC)
-
-
-def intent(token: str, **changed: object) -> LaunchIntent:
-    given = {
-        "token": token,
-        "owner": "stepcast-1-2-0",
-        "account": "a",
-        "region": "us-east-1",
-        "zone": None,
-        "node_type": "m5.large",
-        "market": "spot",
-        "count": 2,
-        "usd_per_hour": 0.05,
-        "volume_usd_per_hour": 0.01,
-        "hours": 1.5,
-        "at": AT,
-    }
-    return LaunchIntent.model_validate({**given, **changed})
-
-
+intent = partial(
+    launch_intent,
+    owner="stepcast-1-2-0",
+    market="spot",
+    count=2,
+    usd_per_hour=0.05,
+    volume_usd_per_hour=0.01,
+    hours=1.5,
+    at=AT,
+)
 ENTRIES: tuple[Entry, ...] = (
     intent("t0", zone="us-east-1a"),
     LaunchRefusal(token="t0", code="InsufficientInstanceCapacity", reason="none left", at=AT),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.profilers.clusters.machines import is_running
 from warehouse.child_process import bound, most_memory_bytes
 
 MAKE = """
@@ -37,21 +38,12 @@ def maker(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
         process.kill()
 
 
-def is_there(pid: int) -> bool:
-    """Tell whether a process is there, and has not ended without anybody who asks how."""
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return status.rpartition(")")[2].split()[0] != "Z"
-
-
 def ends(pids: list[int]) -> bool:
     """Tell whether all of these processes end by themselves."""
     deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and any(map(is_there, pids)):
+    while time.monotonic() < deadline and any(map(is_running, pids)):
         time.sleep(0.02)
-    return not any(map(is_there, pids))
+    return not any(map(is_running, pids))
 
 
 def pids_of(*files: Path) -> list[int]:
@@ -69,7 +61,7 @@ def test_a_program_and_all_that_it_started_end_with_who_started_it(
 ) -> None:
     pids = pids_of(tmp_path / "alone", tmp_path / "group")
     assert len(pids) == 3
-    assert all(map(is_there, pids))
+    assert all(map(is_running, pids))
     maker.send_signal(number)
     maker.wait()
     assert ends(pids)

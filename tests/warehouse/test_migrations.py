@@ -64,12 +64,21 @@ def test_a_newer_warehouse_is_refused(make: Maker) -> None:
         make.warehouse.load()
 
 
-def test_another_edition_of_a_migration_is_refused(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("file", "line", "edited"),
+    [
+        ("0001_meta.sql", "-- edited", "0001_meta.sql"),
+        ("*_price.csv", "aws,p3.2xlarge,,spot,0.01,2020,nobody,nowhere,", r"\d+_catalog.sql"),
+    ],
+)
+def test_another_edition_of_a_migration_or_its_table_is_refused(
+    folder: Path, file: str, line: str, edited: str
+) -> None:
     with duckdb.connect() as connection:
-        migrate(connection)
-        with (folder / "0001_meta.sql").open("a") as file:
-            file.write("-- edited\n")
-        with pytest.raises(BadInput, match=r"another edition of 0001_meta.sql"):
+        migrate(connection, folder)
+        with next(folder.glob(file)).open("a") as opened:
+            opened.write(f"{line}\n")
+        with pytest.raises(BadInput, match=f"another edition of {edited}"):
             migrate(connection, folder)
 
 
@@ -83,15 +92,6 @@ def test_a_failing_migration_leaves_nothing_of_itself(folder: Path) -> None:
         )
         add(folder, "CREATE TABLE meta.half (x INTEGER)")
         migrate(connection, folder)
-
-
-def test_a_table_of_a_migration_is_part_of_its_edition(folder: Path) -> None:
-    with duckdb.connect() as connection:
-        migrate(connection, folder)
-        with next(folder.glob("*_price.csv")).open("a") as file:
-            file.write("aws,p3.2xlarge,,spot,0.01,2020,nobody,nowhere,\n")
-        with pytest.raises(BadInput, match=r"another edition of \d+_catalog.sql"):
-            migrate(connection, folder)
 
 
 EARLIER = Path(__file__).with_name("schema_0033.tar.xz")

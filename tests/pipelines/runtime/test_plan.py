@@ -33,21 +33,17 @@ def infeasible(outcome: Plan | Infeasible) -> Infeasible:
     return outcome
 
 
-def test_launching_counts_against_the_deadline() -> None:
+def test_launching_and_detaching_count_against_the_deadline() -> None:
     fastest = planner(minimize="time")
     plan = planned(fastest.plan(NOW))
     assert plan.finish_s == pytest.approx(40 + 20 + plan.forecast.time_s)
     just = NOW.but(deadline_s=plan.finish_s)
     assert planned(fastest.plan(just)).forecast == plan.forecast
     assert infeasible(fastest.plan(just.but(launch=LearnedDurations(assumed_s=20.1))))
-
-
-def test_detaching_counts_too() -> None:
-    fastest = planner(minimize="time")
-    plan = planned(fastest.plan(NOW, 4.0))
-    assert plan.wait_s == 24
-    just = NOW.but(deadline_s=plan.finish_s)
-    assert planned(fastest.plan(just, 4.0)).forecast == plan.forecast
+    detached = planned(fastest.plan(NOW, 4.0))
+    assert detached.wait_s == 24
+    just = NOW.but(deadline_s=detached.finish_s)
+    assert planned(fastest.plan(just, 4.0)).forecast == detached.forecast
     assert infeasible(fastest.plan(just, 4.1))
 
 
