@@ -130,8 +130,9 @@ from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
 groups = (node_group("server", "emu.server", 1), node_group("worker", "emu.native.c25", 1))
 with open_cluster("emulated", groups, 100) as cluster:
-    print(cluster._network.prefix, flush=True)
+    # Until a program is started, it holds the lock of its owner, too.
     cluster.popen(cluster.nodes[0], ["sleep", "1000"])
+    print(cluster._network.prefix, flush=True)
     sys.stdin.read()
 """
 LISTEN = [
