@@ -24,6 +24,7 @@ MIB = 2**20
 REGROUPED = """
 import socket
 from torch.distributed import distributed_c10d
+from profilers.nodes.program import obey
 from profilers.nodes.torch_rank import Rank
 with socket.create_server(("127.0.0.1", 0)) as free:
     port = free.getsockname()[1]
@@ -33,14 +34,18 @@ counts = []
 for _ in range(3):
     rank.group([0], 2)
     counts.append(len(distributed_c10d._world.pg_map))
-print(counts)
+print(counts, flush=True)
+obey({})
 """
-"""Prints how many process groups there are after each of three times that a rank connects."""
+"""Prints how many process groups there are after each of three times that a rank connects.
+
+It ends as programs on nodes do: an interpreter that closes down beside threads of Gloo may abort.
+"""
 
 
 def test_groups_that_are_no_longer_used_are_destroyed() -> None:
     program = [sys.executable, "-c", REGROUPED]
-    ran = subprocess.run(program, cwd=SOURCE, text=True, capture_output=True, check=True)
+    ran = subprocess.run(program, cwd=SOURCE, text=True, input="", capture_output=True, check=True)
     counts = json.loads(ran.stdout.splitlines()[-1])
     assert len(counts) == 3
     assert len(set(counts)) == 1
