@@ -15,10 +15,10 @@ PYTEST ?=
 
 # Tests start hundreds of programs, and pytest rewrites every test module: without caches each compiles all of it anew.
 unexport PYTHONDONTWRITEBYTECODE
-# Beside tests that tell how fast something was, nothing may run. Others are run on two cores; whoever has none left
-# takes some of the other's, from the end. A crash of an interpreter ends the run: in place of one that crashed,
-# pytest-xdist would start another that waits for ever (its issue 784).
-TWO_CORES := --numprocesses 2 --dist worksteal --max-worker-restart 0
+# Beside tests that tell how fast something was, nothing may run. Of the others three run on two cores, as some wait;
+# whoever has none left takes some of another's, from the end. A crash of an interpreter ends the run: in place of one
+# that crashed, pytest-xdist would start another that waits for ever (its issue 784).
+AT_ONCE := --numprocesses 3 --dist worksteal --max-worker-restart 0
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all ui accuracy lint lock clean
@@ -35,14 +35,14 @@ demo: setup ## profile one worker, predict many, measure them, show the error
 
 test: setup ## run what every push has to pass, tests on an emulated cluster included
 ifeq ($(PYTEST),)
-	$(BIN)/pytest -m "not measuring and not exhaustive" $(TWO_CORES)
+	$(BIN)/pytest -m "not measuring and not exhaustive" $(AT_ONCE)
 	$(BIN)/pytest -m "measuring and not exhaustive" tests/profilers
 else
 	$(BIN)/pytest $(PYTEST)
 endif
 
 test-all: setup ## run all tests: kills by the hundred, every format fuzzed
-	STEPCAST_MOMENTS=100 $(BIN)/pytest -m "not measuring" --hypothesis-profile other $(TWO_CORES)
+	STEPCAST_MOMENTS=100 $(BIN)/pytest -m "not measuring" --hypothesis-profile other $(AT_ONCE)
 	$(BIN)/pytest -m measuring tests/profilers
 
 ui: setup ## open Dagster on everything that ran
