@@ -284,7 +284,9 @@ def main() -> None:
         traced = {"error": str(error)}
     out.write(json.dumps(traced) + "\n")
     out.flush()
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
     main()
+    os._exit(0)  # an interpreter that has PyTorch takes a second to close down

@@ -89,7 +89,7 @@ def trace(asking: socket.socket) -> None:
     sys.argv = [str(_PROGRAM), asked["request"]]
     code = 1
     try:
-        runpy.run_path(str(_PROGRAM), run_name="__main__")
+        runpy.run_path(str(_PROGRAM))["main"]()
         code = 0
     finally:
         sys.stderr.flush()

@@ -300,7 +300,7 @@ def test_a_model_of_eight_billion_parameters_needs_no_memory(tmp_path: Path) -> 
     # The largest memory that wait4 tells of a child may be that of who started it.
     measured = (
         "import pathlib, runpy, sys; sys.argv = sys.argv[1:]; "
-        "runpy.run_path(sys.argv[0], run_name='__main__'); "
+        "runpy.run_path(sys.argv[0])['main'](); "
         "print(pathlib.Path('/proc/self/status').read_text(), file=sys.stderr)"
     )
     done = subprocess.run(
