@@ -20,7 +20,7 @@ import numpy as np
 
 from models.gpu_step.columns import Calls, Vector
 from models.gpu_step.device import Device
-from models.gpu_step.operators import CONVOLUTIONS, DEPTHWISE, HALF, NORMS, Work
+from models.gpu_step.operators import CONVOLUTIONS, DEPTHWISE, HALF, NORMS, Work, laid_out
 from models.gpu_step.step import StepWork
 
 _LOADED_BYTES = 4.0
@@ -43,13 +43,9 @@ class TwoLayouts:
 
 def in_channels_last(work: StepWork) -> StepWork:
     """Return the same work of tensors that are channels_last."""
-    return replace(
-        work,
-        works=tuple(
-            replace(each, channels_last=each.dtype in HALF and each.kind in (*CONVOLUTIONS, *NORMS))
-            for each in work.works
-        ),
-    )
+    kinds = (*CONVOLUTIONS, *DEPTHWISE, *NORMS)
+    works = [laid_out(each, each.dtype in HALF and each.kind in kinds) for each in work.works]
+    return replace(work, works=tuple(works))
 
 
 def in_layout(us: Vector, works: Sequence[Work], calls: Calls, saved: Sequence[float]) -> Vector:

@@ -71,9 +71,9 @@ class Calls:
         self.aligned = np.array([float(bits & -bits) for bits in aligned])
         self.element_bytes = np.array([float(DTYPE_BYTES.get(work.dtype, 4)) for work in works])
         self.misaligned = np.maximum(0.0, np.log2(16 / (self.aligned * self.element_bytes)))
-        units = {(work.kind, work.dtype): work for work in works}
+        units = {(work.kind, work.dtype, work.turned): work for work in works}
         numbers = {unit: number for number, unit in enumerate(units)}
-        of_unit = [numbers[work.kind, work.dtype] for work in works]
+        of_unit = [numbers[work.kind, work.dtype, work.turned] for work in works]
         peaks = [[device.peak_of(work) for work in units.values()] for device in devices]
         self.peak = np.array([[peak for peak, _ in row] for row in peaks])[:, of_unit]
         done_by = np.array([[name for _, name in row] for row in peaks])[:, of_unit]
@@ -185,9 +185,9 @@ def _is_half(work: Work) -> bool:
     """Tell whether kernels are those of half precision.
 
     Batch norm has cuDNN's in float32 and float16, and PyTorch's own in bfloat16
-    (ATen/native/Normalization.cpp, `_select_batch_norm_backend`). Depthwise convolutions have
-    cuDNN's in float16 alone (ATen/native/Convolution.cpp, `use_cudnn_depthwise`), which nobody
-    timed: they are taken to be those of float32, which move twice the bytes.
+    (ATen/native/Normalization.cpp, `_select_batch_norm_backend`). Most depthwise convolutions in
+    float16 have cuDNN's (`operators.laid_out`), which nobody timed: they are taken to be those of
+    float32, which move twice the bytes.
     """
     is_cudnn = work.dtype == "float16" and (
         work.name.startswith("batch_norm") or work.kind.startswith("depthwise")

@@ -36,9 +36,10 @@ _PCIE_BPS: Mapping[str, float] = {
 """Of 16 lanes in each direction: generation 3, 4 and 5 (PCI-SIG)."""
 _MOST_HZ = 2.1e9
 _TURNED_TF32 = 0.629
-"""Of Hopper's peak, for products in TF32 backward: its own instructions take operands of TF32 with
-their inner sides contiguous alone (PTX ISA, `wgmma.mma_async`), those of Ampere reach so much (Luo
-et al., Benchmarking and Dissecting the Nvidia Hopper GPU Architecture, 2024)."""
+"""Of Hopper's peak, for products in TF32 of operands that do not lie along their inner side: its
+own instructions take no others (PTX ISA, `wgmma.mma_async`). Those of Ampere do, and reach so much
+in the mean of shapes and types (Luo et al., Benchmarking and Dissecting the Nvidia Hopper GPU
+Architecture, 2024). No fitted share has it, too: nobody timed products in TF32 on Hopper alone."""
 _THROUGH_HOST = 0.5
 """GPUs of a node without NVLink reach each other through the host's memory: in and out."""
 
@@ -98,8 +99,7 @@ class Device:
     def peak_of(self, work: Work) -> tuple[float, str]:
         """Return operations/s at most, and the precision of the units that do it.
 
-        Half precision without matrix units of its own falls back to float32. Products without a
-        bias are taken to be of a backward pass.
+        Half precision without matrix units of its own falls back to float32.
         """
         dtype = work.dtype
         if work.kind not in ON_MATRIX_UNITS:
@@ -107,8 +107,8 @@ class Device:
         if dtype == "float32" and work.kind in CONVOLUTIONS:
             dtype = "tf32"
         if dtype in self.peak:
-            is_turned = (self.architecture, dtype, work.name) == ("hopper", "tf32", "mm")
-            return self.peak[dtype] * (_TURNED_TF32 if is_turned else 1.0), dtype
+            is_slow = work.turned and (self.architecture, dtype) == ("hopper", "tf32")
+            return self.peak[dtype] * (_TURNED_TF32 if is_slow else 1.0), dtype
         return self.peak["float32"], "float32"
 
 

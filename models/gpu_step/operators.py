@@ -36,6 +36,7 @@ class Work:
     `dtype` is what is computed in: of the first floating-point tensor. `repeats`: how many such
     products follow one another in a call, each of which waits for the last. `channels_last`: of
     tensors in that format, which is told in half precision, and where a network permutes them.
+    `turned`: an operand of a product does not lie along its inner side.
     """
 
     kind: Kind
@@ -51,6 +52,7 @@ class Work:
     tensors: int = 1
     repeats: int = 1
     channels_last: bool = False
+    turned: bool = False
 
 
 def work_of(operator: Operator) -> Work:
@@ -165,27 +167,41 @@ def _convolution(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, .
     groups = max(grouped.shape[1] // max(weight.shape[1], 1), 1)
     deep = groups > 1 and weight.shape[1] == 1
     kind: Kind = "convolution_backward" if backward else "convolution"
-    taps = prod(weight.shape[2:])
-    # cuDNN has depthwise kernels of float16: a product backward takes as long as one forward.
-    repeats = max(products, 1) if deep and backward and given.dtype == "float16" else 1
     if deep:
-        kind = "depthwise_backward" if backward and given.dtype != "float16" else "depthwise"
-    moved = float(sum(tensor.bytes for tensor in (*inputs, *outputs)))
+        kind = "depthwise_backward" if backward else "depthwise"
+    taps = prod(weight.shape[2:])
     inner = taps * (given.shape[1] // groups if is_transposed else weight.shape[1])
     return Work(
         kind,
-        name.removesuffix("_backward") if kind == "depthwise" else name,
+        name,
         given.dtype,
-        2.0 * written.numbers * inner * products / repeats,
-        moved / repeats,
+        2.0 * written.numbers * inner * products,
+        float(sum(tensor.bytes for tensor in (*inputs, *outputs))),
         batch=groups,
         rows=written.numbers // max(written.shape[1], 1),
         columns=max(written.shape[1] // groups, 1),
         inner=inner,
         taps=taps,
         tensors=max(products, 1),
-        repeats=repeats,
     )
+
+
+def laid_out(work: Work, is_channels_last: bool) -> Work:
+    """Return work of tensors that are channels_last, or contiguous.
+
+    PyTorch gives cuDNN depthwise convolutions that are channels_last, and in float16 those with
+    1, 3 or 5 taps a side of 32 channels and more (ATen/native/Convolution.cpp,
+    `use_cudnn_depthwise`). In half precision a gradient takes cuDNN as long as forward: so
+    ConvNeXt of milabench says.
+    """
+    if work.kind not in DEPTHWISE or work.dtype not in HALF:
+        return replace(work, channels_last=is_channels_last)
+    is_chosen = work.dtype == "float16" and work.taps in (1, 9, 25) and work.batch >= 32
+    if work.kind == "depthwise" or not (is_channels_last or is_chosen):
+        return work
+    flops, moved = work.flops / work.tensors, work.bytes / work.tensors
+    of_one = replace(work, kind="depthwise", name="convolution", flops=flops, bytes=moved)
+    return replace(of_one, repeats=work.tensors)
 
 
 def _attention(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Work:

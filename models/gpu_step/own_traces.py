@@ -18,7 +18,7 @@ import polars as pl
 
 from models.gpu_step.device import Device, device_of_node
 from models.gpu_step.gpu_time import Timing
-from models.gpu_step.operators import causal, work_of
+from models.gpu_step.operators import causal, laid_out, work_of
 from models.gpu_step.step import in_tf32
 from models.system import Tables
 from networks.gpu_steps import Operator, Tensor
@@ -39,6 +39,7 @@ _DTYPES: Mapping[str, str] = {
     "signed char": "int8",
 }
 _TF32 = re.compile("tf32|s1688|s884gemm_fp32", re.IGNORECASE)
+_AMPERE = re.compile("sm80|s1688|cutlass_80", re.IGNORECASE)
 _OF_HOST = "HtoD|DtoH|Pageable|Pinned"
 _NORMS_WITH_BACKWARD = ("native_layer_norm", "native_batch_norm", "cudnn_batch_norm")
 _TRUTHS = re.compile("^(eq|ne|l[te]|g[te]|logical_|is)")
@@ -106,9 +107,11 @@ def _timings(tables: Tables, device: Device) -> Iterator[Timing]:
     for name, call, kernel, us, calls in _timed(tables):
         operator = _operator(name, call)
         if operator is not None:
-            work = in_tf32(work_of(operator)) if _TF32.search(kernel) else work_of(operator)
+            work = laid_out(work_of(operator), call.channels_last)
+            if _TF32.search(kernel):
+                work = replace(in_tf32(work), turned=bool(_AMPERE.search(kernel)))
             if work.kind not in ("none", "other"):
-                yield Timing(replace(work, channels_last=call.channels_last), device, us, calls)
+                yield Timing(work, device, us, calls)
 
 
 def _timed(tables: Tables) -> Iterator[tuple[str, _Call, str, float, float]]:

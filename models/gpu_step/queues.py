@@ -76,6 +76,9 @@ def varied_us(host_us: Vector, gpu_us: Vector) -> Vector:
 def slowest_s(host_s: float, hosts: int) -> float:
     """Return the mean time of the slowest of so many processes that take so long in the mean.
 
+    Nobody timed processes beside each other: they are taken to differ, through a step, by as much
+    as steps of one do. What GPUs differ by comes on top (`straggling_share`).
+
     Source: Blom, Statistical Estimates and Transformed Beta-Variables (1958), section 6.9.
     """
     deviations = NormalDist().inv_cdf((hosts - 0.375) / (hosts + 0.25))

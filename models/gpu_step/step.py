@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from models.gpu_step.dataflow import BREAKS, WAITS
 from models.gpu_step.fusion import GUARDS
-from models.gpu_step.operators import DEPTHWISE, HALF, PRODUCTS, Work, work_of
+from models.gpu_step.operators import DEPTHWISE, HALF, PRODUCTS, Work, laid_out, work_of
 from networks.gpu_steps import GpuStep, Operator, Tensor
 from warehouse.records import Optimizer, Precision
 
@@ -96,10 +96,10 @@ def step_work(
     """
     operators = list(step.operators)
     works = list(_works(step.operators))
-    if precision == "tf32":
-        works = [in_tf32(work) for work in works]
-    waiting = [number for number, operator in enumerate(operators) if operator.name == WAITS]
     order, parameters = np.array(step.order, np.int64), step.parameters
+    if precision == "tf32":
+        works, order = _turned([in_tf32(work) for work in works], order)
+    waiting = [number for number, operator in enumerate(operators) if operator.name == WAITS]
     issued = np.ones(len(order), bool)
     if replayed:
         names = [operators[number].name for number in step.order]
@@ -144,7 +144,7 @@ def step_work(
 
 @lru_cache(maxsize=64)
 def _works(operators: tuple[Operator, ...]) -> tuple[Work, ...]:
-    """Return works; depthwise convolutions in full precision of permuted tensors are channels_last.
+    """Return works; depthwise convolutions of permuted tensors are channels_last.
 
     What is pointwise keeps strides, so tensors of a shape that a permutation has made are such.
     """
@@ -158,11 +158,25 @@ def _works(operators: tuple[Operator, ...]) -> tuple[Work, ...]:
     works = []
     for operator in operators:
         work = work_of(operator)
-        if work.kind in DEPTHWISE and work.dtype not in HALF:
+        if work.kind in DEPTHWISE:
             given = operator.inputs[work.kind == "depthwise_backward"]
-            work = replace(work, channels_last=given.shape in permuted)
+            work = laid_out(work, given.shape in permuted)
         works.append(work)
     return tuple(works)
+
+
+def _turned(works: list[Work], order: NDArray[np.int64]) -> tuple[list[Work], NDArray[np.int64]]:
+    """Return works and their order, with products of backward turned, as traces tell no strides.
+
+    Two of a layer's three products are: both of backward, or one of these and the forward one that
+    is as long (GPT-2's). With a bias a product is forward, or forward computed again.
+    """
+    at = [place for place, work in enumerate(works) if work.name in ("mm", "bmm")]
+    places = np.arange(len(works))
+    places[at] = len(works) + np.arange(len(at))
+    began = np.maximum.accumulate(np.array(["backward" in work.name for work in works])[order])
+    turned = [replace(works[place], turned=True) for place in at]
+    return [*works, *turned], np.where(began, places[order], order)
 
 
 def _quantized_adamw(parameter: Tensor) -> Operator:

@@ -335,7 +335,7 @@ def _is_frozen(step: GpuStep) -> bool:
 
 GPU_STEP = System(
     name="gpu_step",
-    version="12",
+    version="13",
     what="Steps of GPUs from operators, launches and exchanged gradients; names what binds.",
     source="ours, after Hafeez, Gandhi, Ceer, section IV",
     tables=("run", "source", "external", "sample", *own_traces.TABLES, *timed_collectives.TABLES),

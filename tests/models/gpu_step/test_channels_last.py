@@ -53,9 +53,10 @@ def test_depthwise_convolutions_of_permuted_tensors_load_operands_anew() -> None
         backward = call("convolution_backward", [images, images, kernels], [images, kernels], dtype)
         forward = call("convolution", [images, kernels], [images], dtype)
         step = GpuStep((before, forward, backward), (0, 1, 2), (), 0, 0, 0, (0,))
-        us = gpu_time.GpuTime({}).us(step_work(step, None).works, [gpu])[0]
+        works = step_work(step, None).works
+        us = gpu_time.GpuTime({}).us(works, [gpu])[0]
         loaded_us = 1e6 * 2 * 49 * 64 * 192 * 56**2 * 4 / gpu.bandwidth
-        plain_us = gpu_time.roofline_us(tuple(map(work_of, step.operators)), [gpu])[0]
+        plain_us = gpu_time.roofline_us(works, [gpu])[0]
         expected_us = np.maximum(plain_us, times * loaded_us * np.array([0, 1, 2]))
         assert us == pytest.approx(expected_us)
 

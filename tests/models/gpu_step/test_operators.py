@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.gpu_step.operators import causal, work_of
+from models.gpu_step.operators import causal, laid_out, work_of
 from networks.gpu_steps import Operator, Tensor
 
 
@@ -60,14 +60,31 @@ def test_convolution_of_each_channel_alone() -> None:
     assert (work.kind, work.flops) == ("depthwise", 2 * (2 * 16 * 8 * 8) * 9)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "channels", "side", "is_channels_last", "is_chosen"),
+    [
+        ("float16", 32, 3, False, True),
+        ("float16", 32, 7, False, False),
+        ("float16", 16, 3, False, False),
+        ("float16", 192, 7, True, True),
+        ("bfloat16", 32, 3, False, False),
+        ("bfloat16", 32, 7, True, True),
+        ("float32", 32, 3, True, False),
+    ],
+)
 @pytest.mark.parametrize("wanted", [1, 2])
-def test_gradients_of_channels_alone_are_products_as_forward_in_float16(wanted: int) -> None:
-    image, weight = Tensor((2, 16, 8, 8), "float16"), Tensor((16, 1, 7, 7), "float16")
+def test_gradients_of_channels_alone_are_products_as_forward_where_cudnn_is_chosen(
+    dtype: str, channels: int, side: int, is_channels_last: bool, is_chosen: bool, wanted: int
+) -> None:
+    image, weight = Tensor((2, channels, 8, 8), dtype), Tensor((channels, 1, side, side), dtype)
     forward = work_of(Operator("convolution", (image, weight), (image,)))
     given = (image, image, weight)
-    work = work_of(Operator("convolution_backward", given, (image, weight)[:wanted]))
-    assert (work.kind, work.name, work.repeats) == ("depthwise", "convolution", wanted)
-    assert work.flops == forward.flops
+    whole = work_of(Operator("convolution_backward", given, (image, weight)[:wanted]))
+    work = laid_out(whole, is_channels_last)
+    assert (work.kind == "depthwise") == is_chosen
+    assert work.repeats == (wanted if is_chosen else 1)
+    assert work.flops * work.repeats == whole.flops == wanted * forward.flops
+    assert laid_out(forward, is_channels_last).kind == "depthwise"
 
 
 def test_gradients_of_a_convolution_count_as_many_as_are_wanted() -> None:

@@ -103,14 +103,18 @@ def test_a_product_in_float32_is_tf32_where_its_kernel_says_so(tmp_path: Path) -
     sides = [[64, 64], [64, 64]]
     calls = [
         ("aten::mm", sides, ["float"] * 2, ["", ""], kernel, 9.0)
-        for kernel in ("ampere_sgemm_128x64_tn", "cutlass_80_tensorop_s1688gemm_128x64")
+        for kernel in (
+            "ampere_sgemm_128x64_tn",
+            "cutlass_80_tensorop_s1688gemm_128x64",
+            "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n",
+        )
     ]
-    found = set()
+    found = []
     for call in calls:
         path = write_trace(tmp_path / "step.json", [call])
         (trace,) = read_traces(trace_tables(path, "gpu.l4"))
-        found.add(trace.timings[0].work.dtype)
-    assert found == {"float32", "tf32"}
+        found.append((trace.timings[0].work.dtype, trace.timings[0].work.turned))
+    assert found == [("float32", False), ("tf32", True), ("tf32", False)]
 
 
 def test_the_host_issues_an_operator_as_often_as_the_trace_says(tmp_path: Path) -> None:
