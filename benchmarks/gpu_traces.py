@@ -84,6 +84,8 @@ _CONFIGS: dict[str, dict[str, Any]] = {
         "encoder_attention_heads": 12,
         "decoder_attention_heads": 12,
     },
+    # A process makes the numbers of its positions once: what is traced first is no step of a loop.
+    "beit_base": {"use_relative_position_bias": True},
     "t5_small": {"attn_implementation": "eager"},
     "reformer": {"num_buckets": 128},
     "whisper_tiny": {"d_model": 384, "encoder_layers": 4, "encoder_ffn_dim": 1536},

@@ -41,6 +41,7 @@ _WAITS_BELOW = 0.7
 _WITHIN = frozenset({"detach", "t"})
 """Views that are made within other operators: see `profilers.inventory.program`."""
 _ROUNDS = 8
+_STARTS = 3
 _METRIC = "^inventory_issue_(.+)_s$"
 
 
@@ -230,9 +231,9 @@ def fit(timings: Sequence[StepTiming]) -> HostClasses:
         ratios = relative @ start
         of_sources = [np.median(ratios[waits & (of_source == i)]) for i in range(len(sources))]
         logs = np.log(of_sources[0] / np.array(of_sources))
-    best = scipy.optimize.minimize(
-        error, np.concatenate([start, logs[1:]]), method="Nelder-Mead", tol=1e-6
-    ).x
+    best = np.concatenate([start, logs[1:]])
+    for _ in range(_STARTS):  # a simplex that has shrunk on a fold goes on from there
+        best = scipy.optimize.minimize(error, best, method="Nelder-Mead", tol=1e-6).x
     by_kind = {kind: times * float(abs(best[0])) for kind, times in RELATIVE.items()}
     least = min(timing.issued for timing in used)
     times = HostTime(by_kind, float(abs(best[1])), least_us=least * by_kind["elementwise"])

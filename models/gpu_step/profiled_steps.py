@@ -36,7 +36,6 @@ def profiled_steps(rows: RowsBySet) -> tuple[tuple[MeasuredStep, ...], list[Timi
     for row in rows["gpu_h100", "operations"]:
         if row["operation"] != _REPEATS:
             profiled[*(row[key] for key in STEP_KEY), row["optimizer"]].append(row)
-    biased = {row["network"] for some in profiled.values() for row in some if _is_biased(row)}
     steps: list[MeasuredStep] = []
     timings: list[Timing] = []
     keys = (*STEP_KEY, "optimizer", "layout", "family", "device")
@@ -45,8 +44,7 @@ def profiled_steps(rows: RowsBySet) -> tuple[tuple[MeasuredStep, ...], list[Timi
         trace = traces.get(tuple(step))
         if trace is None:
             continue
-        trace = _with_bias(trace) if step[0] in biased else trace
-        device = devices()[device_name]
+        trace, device = _with_waits(trace), devices()[device_name]
         work = step_work(trace, optimizer, step[3])
         if layout == "channels_last":
             work = in_channels_last(work)
@@ -142,33 +140,22 @@ def _row_key(operation: str, sides: str | None) -> tuple[Any, ...]:
     return _key(common_name(operation), shapes)
 
 
-def _is_biased(row: Fields) -> bool:
-    """Tell whether a row is of attention that adds something to its scores."""
-    sides = (row["input_shapes"] or "").split(";")
-    return "_efficient_attention_forward" in row["operation"] and sides[3:4] not in ([], ["-"])
+def _with_waits(trace: GpuStep) -> GpuStep:
+    """Return a trace with waits for the numbers by which a table is read and its gradient written.
 
-
-def _with_bias(trace: GpuStep) -> GpuStep:
-    """Return a trace with what was added to scores of attention, which it lacks.
-
-    The host makes the numbers by which a bias is read and its gradient written. It copies them to
-    the GPU before attention and after its backward (rows of `copy_` in the profile), and waits for
-    each such copy, as of all memory that is not pinned.
+    The host makes them, and copies them to the GPU for each layer (rows of `copy_` in the profile
+    of BEiT). It waits for each copy, as of all memory that is not pinned.
     """
-    operators = []
-    for each in trace.operators:
-        if "attention" in each.name:
-            query, keys = each.inputs[1:3] if each.name.endswith("backward") else each.inputs[:2]
-            bias = Tensor((*query.shape[:3], keys.shape[2]), query.dtype)
-            each = replace(each, inputs=(*each.inputs, bias))
-        operators.append(each)
-    order = list[int]()
-    for number in trace.order:
-        is_backward = operators[number].name.endswith("backward")
-        waits = [len(operators)] * ("attention" in operators[number].name)
-        order += [number, *waits] if is_backward else [*waits, number]
-    operators.append(Operator(WAITS, (Tensor((), "int64"),), ()))
-    return replace(trace, operators=tuple(operators), order=tuple(order))
+    operators = (*trace.operators, Operator(WAITS, (Tensor((), "int64"),), ()))
+    is_by_number = [each.name in ("index", "index_put") for each in operators]
+    if not any(each.name == "index_put" for each in operators):
+        return trace
+    order = [
+        each
+        for number in trace.order
+        for each in ((len(trace.operators), number) if is_by_number[number] else (number,))
+    ]
+    return replace(trace, operators=operators, order=tuple(order))
 
 
 def _operator_key(operator: Operator) -> tuple[Any, ...]:
@@ -197,6 +184,7 @@ def _key(name: str, shapes: Sequence[Shape]) -> tuple[Any, ...]:
         "convolution": (0, 2),
         "convolution_backward": (0, 3),
         "gather": (0, 1),
+        "index": (0, 1),
         "batch_norm": (0, 1),
         "batch_norm_backward": (0, 1),
         "layer_norm": (0, 1),

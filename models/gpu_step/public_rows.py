@@ -41,11 +41,15 @@ STEP_KEY = ("network", "size", "batch", "precision")
 
 
 def rows_by_set(tables: Tables) -> Mapping[tuple[str, str], list[dict[str, Any]]]:
-    """Return rows by set and mapping: what a subject holds, and `metric` and `value`."""
+    """Return rows by set and mapping: what a subject holds, and `metric` and `value`.
+
+    Rows that came later follow: a trace that was mended takes the place of the one before.
+    """
     sources = dict(tables["source"].select("run_id", "source").iter_rows())
     by_set: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     external = tables["external"].partition_by("run_id", as_dict=True)
-    for run_id, config in tables["run"].sort("run_id").select("run_id", "config").iter_rows():
+    runs = tables["run"].sort("started_at", "run_id").select("run_id", "config")
+    for run_id, config in runs.iter_rows():
         source = sources.get(run_id, "")
         name = next((name for name, start in _SETS.items() if source.startswith(start)), None)
         rows = external.get((run_id,))
@@ -54,7 +58,7 @@ def rows_by_set(tables: Tables) -> Mapping[tuple[str, str], list[dict[str, Any]]
         rows = rows.sort("row_number", "metric").drop_nulls("value")
         subjects = rows["subject"].str.json_decode(infer_schema_length=None)
         columns = subjects.struct.unnest().with_columns(rows["metric"], rows["value"])
-        by_set[name, str(json.loads(config)["mapping"])] = columns.to_dicts()
+        by_set[name, str(json.loads(config)["mapping"])] += columns.to_dicts()
     return by_set
 
 

@@ -1,5 +1,6 @@
 """Host time: a launch and a step, from steps that wait for the host."""
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -60,6 +61,17 @@ def test_one_noisy_step_moves_little() -> None:
     noisy = StepTiming(1300, 200_000, 1000)
     fitted = host_time.fit([*steps, noisy])
     assert fitted.times.by_kind["elementwise"] == pytest.approx(25, rel=0.05)
+
+
+def test_a_search_that_stopped_too_early_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(51)
+    steps = []
+    for source, slowness in (("a", 1.0), ("b", 0.6), ("c", 0.7)) * 15:
+        step = _step(draw.uniform(500, 5000), source, slowness * draw.lognormvariate(0, 0.15))
+        steps.append(replace(step, gpu_us=step.step_us * draw.random()))
+    fitted = host_time.fit(steps)
+    monkeypatch.setattr("models.gpu_step.host_time._STARTS", 12)
+    assert fitted.times.step_us == pytest.approx(host_time.fit(steps).times.step_us, rel=1e-3)
 
 
 def test_a_measured_host_has_a_time_for_each_kind() -> None:
