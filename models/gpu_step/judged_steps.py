@@ -64,13 +64,18 @@ def simulated(work: StepWork, us: Vector, host: HostTime) -> Step:
     Steps of gpu_h100 that the GPU binds are 1.5 ms longer in the median where each is waited for
     (n = 32), of 21 ms that a step costs its host once: the GPU works through most of these.
     """
-    issue = np.array([host.issue_us(operator) for operator in work.works])
-    operators_us = issue[work.order] * work.issued
+    operators_us = _issued_us(work, host)
     once_us = host.once_us(work.parameters, float(operators_us.sum()))
     host_us = operators_us + once_us / len(work.order)
     step = simulate(host_us, us[work.order], work.waits)
     longer_us = float(varied_us(np.array(step.host_us), np.array(step.gpu_us)))
     return replace(step, step_us=step.step_us + longer_us, varied_us=longer_us)
+
+
+def _issued_us(work: StepWork, host: HostTime) -> Vector:
+    """Return what the host takes for each call of a step."""
+    issue_us: Vector = np.array([host.issue_us(each) for each in work.works])[work.order]
+    return issue_us * work.issued
 
 
 def fit_hosts(steps: Sequence[MeasuredStep], times: GpuTime) -> HostClasses:
@@ -79,7 +84,7 @@ def fit_hosts(steps: Sequence[MeasuredStep], times: GpuTime) -> HostClasses:
     return host_time.fit(
         [
             StepTiming(
-                float(np.array([one.issue_us(work) for work in step.work.works]) @ step.work.calls),
+                float(_issued_us(step.work, one).sum()),
                 step.step_us - step.copied_us,
                 float(us @ step.work.calls),
                 step.source,

@@ -1,7 +1,9 @@
 """What public sources tell: calls, layers and steps, read of their rows."""
 
+from collections import Counter
 from math import log
 
+import numpy as np
 import pytest
 
 from benchmarks.gpu import public_tables
@@ -97,6 +99,11 @@ def test_adapters_of_qwen_are_not_cast(measured: Measurements, network: str, lay
     ]
     assert sum(count for name, count in calls if name == "copy") / 8 == 14 * layers + 9
     assert sum(count for name, count in calls if name == "mm") / 8 > 7 * 8 * layers
+    # The host issues one layer and adapter for queries, keys and values: two of three are not.
+    names = np.array([work.name for work in step.work.works])[step.work.order]
+    left_out = Counter(names[~np.asarray(step.work.issued)].tolist())
+    assert left_out["addmm"] / 8 == 2 * 2 * layers
+    assert left_out["mm"] / 8 == 2 * (2 + 2 + 4 + 1) * layers
 
 
 def test_hosts_of_three_sources_are_known(measured: Measurements) -> None:
