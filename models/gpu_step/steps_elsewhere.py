@@ -109,16 +109,29 @@ _PROJECTIONS = "q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj"
 _LORA = f"?lora={_RANK}?lora_targets={_PROJECTIONS}?weights=bfloat16"
 
 
-def _without_casts(trace: GpuStep) -> GpuStep:
+def _as_fine_tuned(trace: GpuStep) -> GpuStep:
     """Return a step whose adapters are in bfloat16, as their layers are: Qwen asks for peft < 0.8.
 
-    Its casts, and those of what they are given, are within two calls of each other.
+    Casts of adapters, and of what they are given, are within two calls of each other. For each cast
+    of what one is given, and of its gradient, Qwen's `finetune.py` has dropout.
     """
-    order = np.array(trace.order)
+    order, known = np.array(trace.order), len(trace.operators)
     is_cast = np.array([each.name == "_to_copy" for each in trace.operators])[order]
     of_adapter = [any(_RANK in given.shape for given in each.inputs) for each in trace.operators]
-    near = np.convolve(is_cast & np.array(of_adapter)[order], np.ones(5), "same") > 0
-    return replace(trace, order=tuple(order[~(is_cast & near)].tolist()))
+    near = is_cast & (np.convolve(is_cast & np.array(of_adapter)[order], np.ones(5), "same") > 0)
+    casts = [(number, trace.operators[number]) for number in np.unique(order[near]).tolist()]
+    dropouts = {
+        number: Operator(
+            "native_dropout", each.inputs, (*each.inputs, replace(each.inputs[0], dtype="bool"))
+        )
+        for number, each in casts
+        if len(each.inputs[0].shape) > 2 and each.outputs[0].dtype == "float32"
+    }
+    places = np.full(known, -1)
+    places[[*dropouts]] = known + np.arange(len(dropouts))
+    ran = np.where(near, places[order], order)
+    operators = (*trace.operators, *dropouts.values())
+    return replace(trace, operators=operators, order=tuple(ran[ran >= 0].tolist()))
 
 
 def _as_one_layer(work: StepWork) -> StepWork:
@@ -148,7 +161,7 @@ def qwen_steps(rows: RowsBySet) -> Iterator[MeasuredStep]:
         trace = traces.get((name + how, words, 1, "bfloat16"))
         if trace is None:
             continue
-        ran = _without_casts(trace) if is_lora else trace
+        ran = _as_fine_tuned(trace) if is_lora else trace
         work = step_work(ran, "adamw", "bfloat16", accumulate)
         yield MeasuredStep(
             network=f"{name} {method}",

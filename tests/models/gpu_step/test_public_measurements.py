@@ -90,7 +90,7 @@ def test_steps_of_others_have_what_they_are_trained_with(measured: Measurements)
 def test_adapters_of_qwen_are_not_cast(measured: Measurements, network: str, layers: int) -> None:
     """A layer has 12 casts of norms and two copies of gradients in a pass, and 9 are beside layers.
 
-    Seven adapters have two products forward, two computed again and four backward.
+    Seven adapters have two products forward, two computed again and four backward, and dropout.
     """
     step = next(step for step in measured.elsewhere if step.network == network)
     calls = [
@@ -99,11 +99,13 @@ def test_adapters_of_qwen_are_not_cast(measured: Measurements, network: str, lay
     ]
     assert sum(count for name, count in calls if name == "copy") / 8 == 14 * layers + 9
     assert sum(count for name, count in calls if name == "mm") / 8 > 7 * 8 * layers
+    assert sum(count for name, count in calls if name == "native_dropout") / 8 == 7 * 3 * layers
     # The host issues one layer and adapter for queries, keys and values: two of three are not.
     names = np.array([work.name for work in step.work.works])[step.work.order]
     left_out = Counter(names[~np.asarray(step.work.issued)].tolist())
     assert left_out["addmm"] / 8 == 2 * 2 * layers
     assert left_out["mm"] / 8 == 2 * (2 + 2 + 4 + 1) * layers
+    assert left_out["native_dropout"] / 8 == 2 * 3 * layers
 
 
 def test_hosts_of_three_sources_are_known(measured: Measurements) -> None:
