@@ -1,7 +1,8 @@
 """Scaling as others measured it: what is read, what is forecast, and what stays unseen."""
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
+from itertools import pairwise, starmap
 from math import log
 from statistics import fmean
 
@@ -9,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from torch import nn
 from transformers import BertConfig, BertModel
 
 from models.gpu_step import collectives
@@ -129,12 +131,23 @@ def test_straggling_is_found_again() -> None:
     assert fit_straggling([], known()) == 0.0
 
 
-@pytest.mark.parametrize(("network", "model"), [("imagenet", "resnet50"), ("bert", "bert")])
+VGG16 = (3, 64, 64, 128, 128, 256, 256, 256, *[512] * 6)
+VGG16_DENSE = (25_088, 4096, 4096, 1000)
+
+
+@pytest.mark.parametrize(
+    ("network", "model"), [("imagenet", "resnet50"), ("bert", "bert"), ("vgg16", "vgg16")]
+)
 def test_gradients_have_the_sizes_of_the_network_in_its_order(network: str, model: str) -> None:
     """By quarters of the tensors, as ours of that name, and transformers', have them."""
     with torch.device("meta"):
-        is_bert = model == "bert"
-        built = BertModel(BertConfig()) if is_bert else build_pytorch(model, 224, 1000)
+        if model == "bert":
+            built: nn.Module = BertModel(BertConfig())
+        elif model == "vgg16":
+            convolutions = starmap(partial(nn.Conv2d, kernel_size=3), pairwise(VGG16))
+            built = nn.Sequential(*convolutions, *starmap(nn.Linear, pairwise(VGG16_DENSE)))
+        else:
+            built = build_pytorch(model, 224, 1000)
     sizes_bytes = np.array([4.0 * each.numel() for each in built.parameters()])
     scaling = next(each for each in measured().scalings if each.network == network)
     known, true = (
