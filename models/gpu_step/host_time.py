@@ -27,12 +27,12 @@ from profilers.clusters.node_types import node_types
 
 RELATIVE: Mapping[str, float] = {
     "product": 2.0,
-    "normalization": 3.0,
+    "normalization": 5.0,
     "elementwise": 1.0,
     "view": 0.4,
 }
-"""What kinds of operators cost beside each other on hosts of public steps: of eight such tables the
-one by which families of gpu_h100, and sources, that were left out erred least."""
+"""What kinds of operators cost beside each other on hosts of public steps: of 36 such tables one of
+those by which families of gpu_h100, and sources, that were left out erred least."""
 _ONCE = 100.0
 """Pointwise operators that cost a host as much as a step does once: 60 and 176 on the hosts of
 studies `reference_gpu` and `reference_h100`, whose steps are smaller than public ones."""
