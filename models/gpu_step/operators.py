@@ -59,8 +59,8 @@ def work_of(operator: Operator) -> Work:
     """Return what a call has to do."""
     name = common_name(operator.name)
     inputs, outputs = operator.inputs, operator.outputs
+    moved = _moved(inputs, outputs)
     if operator.is_unknown:
-        moved = float(sum(tensor.bytes for tensor in (*inputs, *outputs)))
         return Work("other", name, "float32", operator.flops or 0.0, moved)
     if operator.view or name in ON_HOST or not (inputs or outputs):
         return Work("none", name, "float32", 0.0, 0.0)
@@ -69,7 +69,6 @@ def work_of(operator: Operator) -> Work:
         return _counted(special(name, inputs, outputs), operator.flops)
     if name.startswith("_foreach_"):
         return _optimizer(name, operator)
-    moved = float(sum(tensor.bytes for tensor in (*inputs, *outputs)))
     kind = KIND_OF.get(name, "elementwise")
     if kind == "fill":
         inputs, moved = (), float(sum(tensor.bytes for tensor in outputs or inputs))
@@ -77,17 +76,13 @@ def work_of(operator: Operator) -> Work:
     largest = max(
         (*inputs, *written), key=lambda tensor: tensor.numbers, default=Tensor((), "float32")
     )
-    rows, columns = _two_sides(name, kind, largest, inputs, written)
-    return Work(
-        kind,
-        name,
-        _computed_in(inputs, outputs),
-        operator.flops or 0.0,
-        moved,
-        rows=rows,
-        columns=columns,
-        tensors=len(inputs) + len(outputs),
-    )
+    sides = 1, *_two_sides(name, kind, largest, inputs, written)
+    dtype, tensors = _computed_in(inputs, outputs), len(inputs) + len(outputs)
+    return Work(kind, name, dtype, operator.flops or 0.0, moved, *sides, tensors=tensors)
+
+
+def _moved(inputs: Iterable[Tensor], outputs: Iterable[Tensor]) -> float:
+    return float(sum(tensor.bytes for tensor in (*inputs, *outputs)))
 
 
 def _counted(work: Work, flops: float | None) -> Work:
@@ -129,18 +124,10 @@ def _product(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...])
     left, right = inputs[-2:]
     *batches, rows, inner = left.shape
     columns = right.shape[-1]
-    batch = prod(batches)
-    return Work(
-        "matmul",
-        name,
-        _computed_in((left,), ()),
-        (8.0 if left.dtype.startswith("complex") else 2.0) * batch * rows * inner * columns,
-        float(sum(tensor.bytes for tensor in (*inputs, *outputs))),
-        batch=batch,
-        rows=rows,
-        columns=columns,
-        inner=inner,
-    )
+    batch, dtype = prod(batches), _computed_in((left,), ())
+    each = 8.0 if left.dtype.startswith("complex") else 2.0
+    flops, moved = each * batch * rows * inner * columns, _moved(inputs, outputs)
+    return Work("matmul", name, dtype, flops, moved, batch, rows, columns, inner)
 
 
 def _grouped_product(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Work:
@@ -153,8 +140,7 @@ def _grouped_product(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tenso
     else:
         inner = max(inner // groups, 1)
     sides = Tensor((groups, rows, inner), left.dtype), Tensor((inner, right.shape[-1]), left.dtype)
-    moved = float(sum(tensor.bytes for tensor in (*inputs, *outputs)))
-    return replace(_product("bmm", sides, ()), bytes=moved)
+    return replace(_product("bmm", sides, ()), bytes=_moved(inputs, outputs))
 
 
 def _convolution(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Work:
@@ -171,19 +157,9 @@ def _convolution(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, .
         kind = "depthwise_backward" if backward else "depthwise"
     taps = prod(weight.shape[2:])
     inner = taps * (given.shape[1] // groups if is_transposed else weight.shape[1])
-    return Work(
-        kind,
-        name,
-        given.dtype,
-        2.0 * written.numbers * inner * products,
-        float(sum(tensor.bytes for tensor in (*inputs, *outputs))),
-        batch=groups,
-        rows=written.numbers // max(written.shape[1], 1),
-        columns=max(written.shape[1] // groups, 1),
-        inner=inner,
-        taps=taps,
-        tensors=max(products, 1),
-    )
+    flops, moved = 2.0 * written.numbers * inner * products, _moved(inputs, outputs)
+    sides = written.numbers // max(written.shape[1], 1), max(written.shape[1] // groups, 1), inner
+    return Work(kind, name, given.dtype, flops, moved, groups, *sides, taps, max(products, 1))
 
 
 def laid_out(work: Work, is_channels_last: bool) -> Work:
@@ -215,18 +191,10 @@ def _attention(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...
     # Queries, keys, values, what came of them and its gradient may look like a bias.
     alike = (5 if backward else 3) if query.shape[-2:] == square else 0
     biased = len([tensor for tensor in seen if tensor.dtype != "bool"]) > alike
-    products = 5 if backward else 2
-    return Work(
-        "attention_backward" if backward else "attention",
-        f"{name}_biased" if biased else name,
-        query.dtype,
-        2.0 * products * pairs * size,
-        float(sum(tensor.bytes for tensor in (*inputs, *outputs))),
-        batch=batch * heads,
-        rows=length,
-        columns=key.shape[-2],
-        inner=size,
-    )
+    kind: Kind = "attention_backward" if backward else "attention"
+    flops, moved = 2.0 * (5 if backward else 2) * pairs * size, _moved(inputs, outputs)
+    sides = batch * heads, length, key.shape[-2], size
+    return Work(kind, f"{name}_biased" if biased else name, query.dtype, flops, moved, *sides)
 
 
 def _recurrent(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Work:
@@ -242,17 +210,14 @@ def _recurrent(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...
     columns = matrices[0].shape[0]
     inner = max(sum(matrix.numbers for matrix in matrices) // (layers * columns), 1)
     size = given.bytes // max(given.numbers, 1)
-    return Work(
-        "matmul",
-        name,
-        given.dtype,
+    flops, moved = (
         2.0 * batch * inner * columns,
-        float(size * (inner * columns + batch * (inner + columns))),
-        rows=batch,
-        columns=columns,
-        inner=inner,
-        repeats=max(steps * layers, 1) * (2 if name.endswith("backward") else 1),
+        size * (inner * columns + batch * (inner + columns)),
     )
+    repeats = max(steps * layers, 1) * (2 if name.endswith("backward") else 1)
+    sides = 1, batch, columns, inner
+    flops = 2.0 * batch * inner * columns
+    return Work("matmul", name, given.dtype, flops, moved, *sides, repeats=repeats)
 
 
 def _embedding(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Work:
