@@ -147,7 +147,6 @@ class Calls:
                 (1.0, floor_share, cached, self.half, wide / 10, few, self.half * few)
             )
         empty = np.log(np.ceil(self.waves) / self.waves)
-        waste = np.log(self.whole)
         bound = np.log((self.compute_s + 1e-9) / (self.move_s + 1e-9))
         units = self.half + self.tf32
         parts = (
@@ -157,7 +156,6 @@ class Calls:
             self.half,
             self.tf32,
             np.minimum(empty, 3.0),
-            np.minimum(waste, 3.0),
             np.clip(bound, -3.0, 0.0),
             np.clip(bound, 0.0, 3.0),
             32.0 / (self.inner + 32.0),
