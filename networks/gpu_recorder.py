@@ -9,21 +9,20 @@ What shards divide is told apart: parameters, their gradients, and copies of bot
 """
 
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
-from itertools import accumulate, chain
+from itertools import chain, groupby
 from typing import Any
 
 import torch
 
+from networks.batch_scaling import most_alive
 from networks.known_values import value_of
 from networks.operator_recorder import OperatorRecorder, is_work, tensors
 from networks.operator_work import WorkCounter, most_work, short_name
 
-_BLOCK_BYTES = 512
-"""What PyTorch's allocator of CUDA's memory hands out (CUDACachingAllocator)."""
 _Tensor = tuple[tuple[int, ...], str]
 _Call = tuple[str, tuple[_Tensor, ...], tuple[_Tensor, ...], bool, float | None, bool]
 """Name, tensors in and out (shape and type), whether the result is a view, floating-point
@@ -44,7 +43,7 @@ class Recorder(OperatorRecorder):  # type: ignore[no-untyped-call]
         self.notes = (self.calls,)
         self.digest = sha256()
         self._sizes: list[int] = []
-        self._changes: list[tuple[int, int]] = []
+        self._changes: list[int] = []
         self._alive: dict[int, int] = {}
         self.parameters: set[int] = set()
         self.gradients: set[int] = set()
@@ -85,13 +84,13 @@ class Recorder(OperatorRecorder):  # type: ignore[no-untyped-call]
         key = storage._cdata  # noqa: SLF001
         if key not in self._alive:
             number = self._alive[key] = len(self._sizes)
-            self._sizes.append(-(-storage.nbytes() // _BLOCK_BYTES) * _BLOCK_BYTES)
-            self._changes.append((number, 1))
+            self._sizes.append(storage.nbytes())
+            self._changes.append(number + 1)
             weakref.finalize(storage, self._free, key)
         return self._alive[key]
 
     def _free(self, key: int) -> None:
-        self._changes.append((self._alive.pop(key), -1))
+        self._changes.append(-self._alive.pop(key) - 1)
 
     def note_gradient(self, parameter: torch.Tensor) -> None:
         """Note the storage of a parameter's gradient, which is there now."""
@@ -113,12 +112,20 @@ class Recorder(OperatorRecorder):  # type: ignore[no-untyped-call]
             "divided": sorted(self.divided()),
         }
 
-    def most_alive(self, others: Collection[int]) -> int:
-        """Return the most bytes that were alive at once, without those of some storages."""
-        alive = accumulate(
-            change * self._sizes[number] for number, change in self._changes if number not in others
-        )
-        return max(alive, default=0)
+    def memory(self) -> dict[str, Any]:
+        """Return bytes of storages, when they were alive, and the most at once, as steps have it.
+
+        What ends at once, as a graph does, is in the order of numbers.
+        """
+        runs = groupby(self._changes, lambda change: change > 0)
+        changes = list(chain.from_iterable(run if begin else sorted(run) for begin, run in runs))
+        return {
+            "sizes": self._sizes,
+            "changes": changes,
+            "peak_bytes": most_alive(self._sizes, changes, ()),
+            "without_gradients_bytes": most_alive(self._sizes, changes, self.gradients),
+            "activation_bytes": most_alive(self._sizes, changes, self.divided()),
+        }
 
     def _note(self, call: _Call, settings: Sequence[object], touched: Sequence[object]) -> None:
         """Note a call with the tensors it touches, and in the digest what else it is told."""

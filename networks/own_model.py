@@ -13,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from networks.batch_scaling import FEWEST, steps_at
 from networks.catalogue import OWN
 from networks.gpu_steps import GpuStep
 from networks.kept_graphs import child_process, keep, kept, kept_names
@@ -138,7 +139,8 @@ def tracing(
 
     What waits raises `NoGraph` where there is none; the message says why. Nothing of the child
     process goes on after the block. A model of PyTorch needs no child process again as long as
-    nothing is altered that its code read (`networks.own_reads`).
+    nothing is altered that its code read (`networks.own_reads`); of a config, other batches follow
+    from those that were traced (`networks.batch_scaling`).
 
     Args:
         target: `package.module:function`. The function returns a torch.nn.Module and an example
@@ -155,15 +157,17 @@ def tracing(
         "hidden": hidden_packages(),
         "gpu_precisions": list(gpu_precisions),
     }
-    name = OWN + sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:32]
+    known_by = dict(request)
+    if target.startswith(PREFIX):
+        known_by["batch_sizes"] = []
+        request["batch_sizes"] = list(dict.fromkeys([*batch_sizes, FEWEST]))
+    name = OWN + sha256(json.dumps(known_by, sort_keys=True).encode()).hexdigest()[:32]
     surroundings_now = surroundings()
-    before = kept(name)
-    if (
-        before is not None
-        and before["surroundings"] == surroundings_now
-        and are_unchanged(before["reads"])
-    ):
-        yield lambda: model_of(target, before)
+    before = kept(name) or {"reads": None}
+    if before.get("surroundings") != surroundings_now or not are_unchanged(before["reads"]):
+        before = {}
+    elif (known := steps_at(before, batch_sizes)) is not None:
+        yield lambda: model_of(target, known)
         return
     request["out"] = _folder()
     with child_process(
@@ -178,11 +182,15 @@ def tracing(
 
         def model() -> OwnModel:
             traced = _read_output(target, timeout_s, *ended())
-            if "graph" in traced and traced["reads"] is not None:
+            if "graph" not in traced:
+                return model_of(target, traced)
+            if traced["reads"] is not None:
+                for steps in ("steps", "gpu_steps"):
+                    traced[steps] = {**before.get(steps, {}), **traced[steps]}
                 keep(name, json.dumps({**traced, "surroundings": surroundings_now}))
                 if not target.startswith(PREFIX):
                     keep(f"{_TARGET}{name}", json.dumps({"target": target, "folder": str(folder)}))
-            return model_of(target, traced)
+            return model_of(target, steps_at(traced, batch_sizes) or traced)
 
         yield model
 

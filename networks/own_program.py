@@ -39,7 +39,7 @@ _NEEDED = {
     "operator_work": ("operator_recorder",),
     **dict.fromkeys(("traced_step", "own_check"), ("operator_recorder", "operator_work")),
     "traced": ("operator_recorder", "operator_work", "own_function"),
-    "gpu_recorder": ("known_values", "operator_recorder", "operator_work"),
+    "gpu_recorder": ("batch_scaling", "known_values", "operator_recorder", "operator_work"),
     "gpu_trace": ("gpu_recorder", "operator_recorder", "operator_work", "own_torch"),
     "own_huggingface": ("own_batch",),
     "own_keras": ("own_function",),

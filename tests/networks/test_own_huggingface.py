@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import torch
 
 from networks import own_program
+from networks.batch_scaling import steps_at
 from networks.gpu_steps import GpuStep
 from networks.kept_graphs import keep_in
 from networks.own_batch import SEQUENCE_LENGTH
@@ -74,10 +76,17 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     return written
 
 
+def fields_of(target: str, folder: Path, *batch_sizes: int, precision: str = "") -> Any:
+    """Return what a child process would write, of JSON."""
+    precisions = [precision] if precision else []
+    request = {"target": target, "batch_sizes": batch_sizes, "gpu_precisions": precisions}
+    traced = own_program._traced({**request, "folders": [str(folder)]})  # noqa: SLF001
+    return json.loads(json.dumps(traced))
+
+
 def traced(target: str, folder: Path) -> OwnModel:
     """Return what a child process would trace, in this one."""
-    request = {"target": target, "batch_sizes": [2], "gpu_precisions": [], "folders": [str(folder)]}
-    return model_of(target, own_program._traced(request))  # noqa: SLF001
+    return model_of(target, fields_of(target, folder, 2))
 
 
 def test_a_config_becomes_a_model_and_a_batch_of_its_words(write: Write, tmp_path: Path) -> None:
@@ -420,9 +429,40 @@ def test_what_a_config_makes_is_kept_until_the_config_changes(
     keep_in(tmp_path / "graphs")
     for children, layers in ((1, 2), (2, 1)):
         target = write({**TINY, "num_hidden_layers": layers})
-        model = own_model(target, [2], tmp_path)
-        assert model == own_model(target, [2], tmp_path) and len(started) == children
-        assert not isinstance(model.steps[2], str)
+        model = own_model(target, [4], tmp_path)
+        assert model == own_model(target, [4], tmp_path)
+        assert own_model(target, [2, 7], tmp_path).steps.keys() == {2, 7}
+        assert len(started) == children, "other batches follow from those"
+        assert not isinstance(model.steps[4], str)
+    own_model(target, [1], tmp_path)
+    assert len(started) == children + 1, "one alone may be asked for otherwise"
+
+
+IMAGES = {"model_type": "vit", "num_hidden_layers": 2, "image_size": 32, "patch_size": 8}
+
+
+@pytest.mark.parametrize(
+    ("config", "said", "precision"),
+    [
+        (CLASSIFIER, {"lora": 2, "checkpointed": 1}, "bfloat16"),
+        (IMAGES, {}, "float16"),
+        ({"model_type": "t5", "num_layers": 2, "d_model": 64, "d_kv": 16, "num_heads": 4}, {}, ""),
+    ],
+)
+def test_steps_of_other_batches_are_those_that_tracing_finds(
+    write: Write, tmp_path: Path, config: dict[str, Any], said: dict[str, Any], precision: str
+) -> None:
+    target = as_trained(write(config), **said)
+    known, true = (
+        fields_of(target, tmp_path, *sizes, precision=precision) for sizes in ([8, 2], [5])
+    )
+    scaled = steps_at(known, [5])
+    assert scaled is not None and steps_at(known, [5, 1]) is None
+    models = (replace(model_of(target, each), traced={}) for each in (scaled, true))
+    assert next(models) == next(models)
+    known["steps"]["8"] = {"operations": []}
+    assert steps_at(known, [5]) is None, "calls have to be the same"
+    assert steps_at(known, [8]) is not None
 
 
 def test_without_the_library_a_line_says_what_to_install(

@@ -247,7 +247,7 @@ def test_public_measurements_have_their_sources() -> None:
     notice = " ".join((PUBLIC.parents[1] / "NOTICE").read_text().split())
     for folder in PUBLIC.iterdir():
         runs = kept_runs(folder)
-        assert len(runs) == len([*folder.glob("*.yaml")])
+        assert {run.config["mapping"] for run in runs} == {it.stem for it in folder.glob("*.yaml")}
         for run in runs:
             (source,) = kept_tables(folder, run.run_id)["source"].to_pylist()
             assert (run.backend, run.purpose) == ("imported", "profile")
