@@ -136,10 +136,10 @@ class Calls:
 
     def properties(self) -> Vector:
         """Return [devices, calls, properties], what the regression of a kind rests on."""
-        longest_s = np.maximum(self.compute_s, self.move_s)
-        floor_share = FLOOR_US * 1e-6 / (longest_s + FLOOR_US * 1e-6)
         cached = np.log(1 + self.l2_bytes / (self.bytes + 1))
         if not self.is_product:
+            longest_s = np.maximum(self.compute_s, self.move_s)
+            floor_share = FLOOR_US * 1e-6 / (longest_s + FLOOR_US * 1e-6)
             wide = np.where(self.columns > 1, np.log(np.maximum(self.columns, 1)), 0.0)
             few = self.multiprocessors * 8 / np.maximum(self.rows, 1)
             few = np.where(wide > 0, np.log(np.maximum(1.0, few)), 0.0)
@@ -151,14 +151,12 @@ class Calls:
         units = self.half + self.tf32
         parts = (
             1.0,
-            floor_share,
             cached,
             self.half,
             self.tf32,
             np.minimum(empty, 3.0),
             np.clip(bound, -3.0, 0.0),
             np.clip(bound, 0.0, 3.0),
-            32.0 / (self.inner + 32.0),
             self.misaligned * units,
             np.minimum(self.misaligned, 2.0) * (1.0 - units),
             np.log(1 + 1 / self.waves),

@@ -8,7 +8,7 @@ Of each kind of operator, four layers say what those before them leave:
    to wait to be fed, where calls do not tell: a device with less to do for each multiprocessor
    comes nearer to its peaks.
 2. The logarithm of what remains is linear in a few properties without units: how full the last wave
-   of tiles is, how deep the inner dimension, alignment, how much of the data fits in L2.
+   of tiles is, alignment, how much of the data fits in L2.
 3. Offsets of each operator and of each device, shrunk towards nothing.
 4. Smoothing over calls of like shapes.
 
