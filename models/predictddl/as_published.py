@@ -128,17 +128,14 @@ class PublishedRegressors:
         """Return seconds of steps; a regressor may say less than nothing, which counts as 1 µs."""
         rows = _features(scenarios, self.known, self.of_network, self.named)
         parts = np.array([images_per_step(scenario) / EPOCH_IMAGES for scenario in scenarios])
-        epochs: Floats = self._regressor.predict(rows)
-        steps_s: Floats = np.maximum(epochs * parts, 1e-6)
+        steps_s: Floats = np.maximum(self._forecast(rows) * parts, 1e-6)
         return steps_s
 
     @cached_property
-    def _regressor(self) -> Any:
-        features = _features(
-            [run.scenario for run in self.known.runs], self.known, self.of_network, self.named
-        )
+    def _forecast(self) -> Callable[[Floats], Floats]:
+        runs = _runs(self.known, self.of_network, self.named)
         with one_thread():
-            return _made(self.choice.kind, self.choice.settings, features, _epochs_s(self.known))
+            return runs.forecast_by(self.choice.kind, self.choice.settings)
 
 
 def best_of_kinds(
@@ -149,16 +146,13 @@ def best_of_kinds(
     Raises:
         BadInput: too few networks to leave some out.
     """
-    networks = [run.scenario.workload.dnn for run in known.runs]
-    if len(set(networks)) < 2:
+    if len(known.names) < 2:
         raise BadInput(
             "regressors as published are chosen by networks left out, found only "
-            f"{', '.join(sorted(set(networks))) or 'none'}; list others under train of a "
+            f"{', '.join(sorted(known.names)) or 'none'}; list others under train of a "
             "study, and `stepcast run`"
         )
-    features = _features([run.scenario for run in known.runs], known, of_network, named)
-    seconds = _epochs_s(known)
-    runs = _Runs(features, seconds, np.array(networks, dtype=object))
+    runs = _runs(known, of_network, named)
     with one_thread():
         best = [_best(kind, runs) for kind in kinds]
         if len(best) > 1:
@@ -171,10 +165,6 @@ def best_of_kinds(
 def epoch_s(scenario: Scenario, step_s: float) -> float:
     """Return seconds of an epoch of a scenario, of so many seconds a step."""
     return step_s * EPOCH_IMAGES / images_per_step(scenario)
-
-
-def _epochs_s(known: TrainingSet) -> Floats:
-    return np.array([epoch_s(run.scenario, run.step_s) for run in known.runs])
 
 
 def _features(
@@ -240,6 +230,39 @@ class _Runs:
             out = np.isin(self.networks, order[first::_FOLDS])
             yield self.of(~out), self.of(out)
 
+    @cached_property
+    def standardized(self) -> tuple[Floats, Floats]:
+        """The features and seconds, of mean 0 and deviation 1; all settings are fitted to these."""
+        features, seconds = self._scalers
+        scaled: Floats = seconds.transform(self.seconds[:, None]).ravel()
+        return features.transform(self.features), scaled
+
+    def forecast_by(self, kind: str, settings: Mapping[str, Any]) -> Callable[[Floats], Floats]:
+        """Return what forecasts seconds from features, by a regressor that is fitted to these."""
+        regressor, (features, seconds) = _fitted(kind, settings, self), self._scalers
+
+        def forecast(rows: Floats) -> Floats:
+            scaled = regressor.predict(features.transform(rows))
+            forecast_s: Floats = seconds.inverse_transform(scaled[:, None]).ravel()
+            return forecast_s
+
+        return forecast
+
+    @cached_property
+    def _scalers(self) -> tuple[Any, Any]:
+        from sklearn.preprocessing import StandardScaler
+
+        return StandardScaler().fit(self.features), StandardScaler().fit(self.seconds[:, None])
+
+
+def _runs(known: TrainingSet, of_network: OfNetwork, named: bool) -> _Runs:
+    scenarios = [run.scenario for run in known.runs]
+    return _Runs(
+        _features(scenarios, known, of_network, named),
+        np.array([epoch_s(run.scenario, run.step_s) for run in known.runs]),
+        np.array([scenario.workload.dnn for scenario in scenarios], dtype=object),
+    )
+
 
 def _best(kind: str, runs: _Runs) -> RegressorChoice:
     """Return the settings of a kind with the least mean relative error on networks left out.
@@ -266,8 +289,8 @@ def _nested(kind: str, runs: _Runs) -> float:
 
 
 def _errors(kind: str, settings: Mapping[str, Any], seen: _Runs, out: _Runs) -> Floats:
-    made = _made(kind, settings, seen.features, seen.seconds)
-    errors: Floats = np.abs(made.predict(out.features) / out.seconds - 1)
+    forecast_s = seen.forecast_by(kind, settings)(out.features)
+    errors: Floats = np.abs(forecast_s / out.seconds - 1)
     return errors
 
 
@@ -283,14 +306,13 @@ def _settings(kind: str) -> Sequence[Mapping[str, Any]]:
     ]
 
 
-def _made(kind: str, settings: Mapping[str, Any], features: Floats, seconds: Floats) -> Any:
-    """Return a regressor that is fitted to standardized features and seconds."""
-    from sklearn.compose import TransformedTargetRegressor
+def _fitted(kind: str, settings: Mapping[str, Any], runs: _Runs) -> Any:
+    """Return a regressor of standardized seconds that is fitted to standardized features."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LinearRegression
     from sklearn.neural_network import MLPRegressor
     from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+    from sklearn.preprocessing import PolynomialFeatures
     from sklearn.svm import SVR
 
     kinds: dict[str, Callable[[], Any]] = {
@@ -306,8 +328,6 @@ def _made(kind: str, settings: Mapping[str, Any], features: Floats, seconds: Flo
             random_state=_SEED,
         ),
     }
-    model = make_pipeline(StandardScaler(), kinds[kind]())
-    both = TransformedTargetRegressor(model, transformer=StandardScaler(), check_inverse=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return both.fit(features, seconds)
+        return kinds[kind]().fit(*runs.standardized)

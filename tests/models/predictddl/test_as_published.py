@@ -23,13 +23,12 @@ def test_features_of_a_cluster_are_sums_over_its_servers() -> None:
     known, scenario = study.known(), study.scenario("ant", 4, 12, "slow")
     seen: list[np.ndarray] = []
 
-    class Regressor:
-        def predict(self, rows: np.ndarray) -> np.ndarray:
-            seen.append(rows)
-            return np.full(len(rows), 100.0)
+    def forecast(rows: np.ndarray) -> np.ndarray:
+        seen.append(rows)
+        return np.full(len(rows), 100.0)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(as_published, "_made", lambda *given: Regressor())
+        patch.setattr(PublishedRegressors, "_forecast", staticmethod(forecast))
         choice = as_published.RegressorChoice(kind="linear", settings={}, error=0.0)
         made = PublishedRegressors(known, as_published.size_features, named=False, choice=choice)
         (step_s,) = made.steps_s([scenario])
