@@ -194,7 +194,12 @@ def _train(
     }
     import xgboost
 
-    return xgboost.train(parameters, _matrix(x, label, weights), settings.rounds)
+    matrix = _matrix(x, label, weights)
+    booster = xgboost.Booster(parameters, [matrix])
+    # `xgboost.train` writes and reads all trees at its end.
+    for i in range(settings.rounds):
+        booster.update(matrix, i)
+    return booster
 
 
 def _matrix(
