@@ -231,28 +231,27 @@ class _Runs:
             yield self.of(~out), self.of(out)
 
     @cached_property
-    def standardized(self) -> tuple[Floats, Floats]:
-        """The features and seconds, of mean 0 and deviation 1; all settings are fitted to these."""
-        features, seconds = self._scalers
-        scaled: Floats = seconds.transform(self.seconds[:, None]).ravel()
-        return features.transform(self.features), scaled
+    def standardized(self) -> tuple[Any, Any, Floats, Floats]:
+        """Scalers of features and of seconds, and both as they scale them: for all settings."""
+        from sklearn.preprocessing import StandardScaler
+
+        scalers = StandardScaler().fit(self.features), StandardScaler().fit(self.seconds[:, None])
+        features, seconds = scalers
+        scaled = seconds.transform(self.seconds[:, None]).ravel()
+        return *scalers, features.transform(self.features), scaled
 
     def forecast_by(self, kind: str, settings: Mapping[str, Any]) -> Callable[[Floats], Floats]:
         """Return what forecasts seconds from features, by a regressor that is fitted to these."""
-        regressor, (features, seconds) = _fitted(kind, settings, self), self._scalers
+        from sklearn.exceptions import ConvergenceWarning
 
-        def forecast(rows: Floats) -> Floats:
-            scaled = regressor.predict(features.transform(rows))
-            forecast_s: Floats = seconds.inverse_transform(scaled[:, None]).ravel()
-            return forecast_s
-
-        return forecast
-
-    @cached_property
-    def _scalers(self) -> tuple[Any, Any]:
-        from sklearn.preprocessing import StandardScaler
-
-        return StandardScaler().fit(self.features), StandardScaler().fit(self.seconds[:, None])
+        features, seconds, *scaled = self.standardized
+        fitted = _regressor(kind, settings)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            fitted.fit(*scaled)
+        return lambda rows: seconds.inverse_transform(
+            fitted.predict(features.transform(rows))[:, None]
+        ).ravel()
 
 
 def _runs(known: TrainingSet, of_network: OfNetwork, named: bool) -> _Runs:
@@ -289,9 +288,7 @@ def _nested(kind: str, runs: _Runs) -> float:
 
 
 def _errors(kind: str, settings: Mapping[str, Any], seen: _Runs, out: _Runs) -> Floats:
-    forecast_s = seen.forecast_by(kind, settings)(out.features)
-    errors: Floats = np.abs(forecast_s / out.seconds - 1)
-    return errors
+    return np.abs(seen.forecast_by(kind, settings)(out.features) / out.seconds - 1)
 
 
 def _settings(kind: str) -> Sequence[Mapping[str, Any]]:
@@ -306,28 +303,20 @@ def _settings(kind: str) -> Sequence[Mapping[str, Any]]:
     ]
 
 
-def _fitted(kind: str, settings: Mapping[str, Any], runs: _Runs) -> Any:
-    """Return a regressor of standardized seconds that is fitted to standardized features."""
-    from sklearn.exceptions import ConvergenceWarning
+def _regressor(kind: str, settings: Mapping[str, Any]) -> Any:
+    """Return a regressor of a kind, to be fitted to standardized features and seconds."""
     from sklearn.linear_model import LinearRegression
     from sklearn.neural_network import MLPRegressor
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import PolynomialFeatures
     from sklearn.svm import SVR
 
-    kinds: dict[str, Callable[[], Any]] = {
-        "linear": LinearRegression,
-        "polynomial": lambda: make_pipeline(
-            PolynomialFeatures(2, include_bias=False), LinearRegression()
-        ),
-        "svr": lambda: SVR(**settings, max_iter=_ITERATIONS),
-        "mlp": lambda: MLPRegressor(
-            hidden_layer_sizes=(int(settings["neurons"]),),
-            solver="lbfgs",
-            max_iter=_ITERATIONS_MLP,
-            random_state=_SEED,
-        ),
-    }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return kinds[kind]().fit(*runs.standardized)
+    if kind == "svr":
+        return SVR(**settings, max_iter=_ITERATIONS)
+    if kind == "mlp":
+        neurons = (int(settings["neurons"]),)
+        return MLPRegressor(
+            hidden_layer_sizes=neurons, solver="lbfgs", max_iter=_ITERATIONS_MLP, random_state=_SEED
+        )
+    squares = [PolynomialFeatures(2, include_bias=False)] if kind == "polynomial" else []
+    return make_pipeline(*squares, LinearRegression())

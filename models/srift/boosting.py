@@ -101,15 +101,9 @@ def tune_trees(
     for label, weights, depth, rate in product(
         grid.labels, grid.weights, grid.depths, grid.learning_rates
     ):
+        shared = {"label": label, "weights": weights, "depth": depth, "learning_rate": rate}
         tried = [
-            TreeSettings(
-                loss=loss,
-                label=label,
-                weights=weights,
-                depth=depth,
-                learning_rate=rate,
-                rounds=rounds,
-            )
+            TreeSettings.model_validate({"loss": loss, **shared, "rounds": rounds})
             for rounds in grid.rounds
         ]
         forecasts_Bps = forecast_left_out(x, bandwidth_Bps, groups, tried, grid, formula)
@@ -247,8 +241,7 @@ def _bandwidth(
 ) -> Floats:
     exact = raw.astype(np.float64)
     if settings.label == "ratio":
-        by_ratio: Floats = np.exp(exact) * formula_Bps
-        return by_ratio
+        return np.exp(exact) * formula_Bps
     relative = exact if settings.label == "bandwidth" else np.exp(exact)
     bandwidth: Floats = np.maximum(relative * scale_Bps, least_Bps)
     return bandwidth
