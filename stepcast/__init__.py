@@ -109,11 +109,6 @@ def _read(kind: "type[Options]", options: dict[str, object]) -> "Options":
     Raises:
         BadInput: naming the option.
     """
-    from pydantic import ValidationError
+    from profilers.record_file import validated
 
-    from profilers.record_file import fault
-
-    try:
-        return kind.model_validate(options)
-    except ValidationError as error:
-        raise BadInput(fault(error, kind)) from None
+    return validated(kind, options)

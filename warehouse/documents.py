@@ -8,7 +8,7 @@ from yaml.composer import Composer
 from yaml.events import AliasEvent
 
 from warehouse import limits
-from warehouse.records import BadInput
+from warehouse.records import BadInput, error_context
 
 _LONGEST_NUMBER = 64
 """Characters of a number: what is longer is no amount of anything."""
@@ -49,7 +49,7 @@ def read_document(path: Path, what: str) -> object:
 
 
 def _text(path: Path, what: str) -> str:
-    try:
+    with error_context(f"{what} {path} cannot be read", OSError):
         if not path.exists():
             raise BadInput(f"{what} {path} does not exist")
         if not path.is_file():
@@ -57,8 +57,6 @@ def _text(path: Path, what: str) -> str:
             raise BadInput(f"{what} {path} is {kind}; expected a YAML file")
         with path.open("rb") as file:
             content = file.read(limits.DOCUMENT_BYTES + 1)
-    except OSError as error:
-        raise BadInput(f"{what} {path} cannot be read: {error.strerror}") from None
     if len(content) > limits.DOCUMENT_BYTES:
         raise BadInput(
             f"{what} {path} is longer than {limits.DOCUMENT_BYTES / 2**20:g} MiB; is it a YAML "

@@ -29,7 +29,7 @@ from warehouse import limits
 from warehouse.connection import literal, run, transaction
 from warehouse.durable_files import Appender, sync
 from warehouse.home import JOURNAL
-from warehouse.records import StepcastError
+from warehouse.records import StepcastError, error_context
 
 TABLES = (
     "pred.price_snapshot",
@@ -179,18 +179,14 @@ def append(folder: Path, newest: Position, rows: Sequence[tuple[str, Columns]]) 
             f"{len(line):,} bytes are too many for one entry of {folder}, which may have "
             f"{limits.JOURNAL_LINE:,}; write less at once"
         )
-    try:
+    failure = f"{folder} could not be written; free disk space, what was there before is whole"
+    with error_context(failure, OSError, kind=StepcastError):
         if not folder.exists():
             folder.mkdir()
             sync(folder.parent)
         with Appender(_segment(folder)) as segment:
             segment.append([line])
             segment.sync()
-    except OSError as error:
-        raise StepcastError(
-            f"{folder} could not be written: {error.strerror or error}; free disk space and try "
-            "again: what was there before is whole"
-        ) from error
     sha256 = hashlib.sha256(line.encode()).hexdigest()
     return Position(newest.number + 1, sha256, newest.size_bytes + len(line) + 1)
 

@@ -11,7 +11,7 @@ from warehouse.durable_files import scratch, sync
 from warehouse.home import HISTORY, JOURNAL, MAIN
 from warehouse.journal import LoggedEntry, read
 from warehouse.publication import ensure_warehouse, is_current, same_bytes
-from warehouse.records import DamagedFile, StepcastError
+from warehouse.records import DamagedFile, StepcastError, error_context
 from warehouse.upkeep import (
     bring_up_to_date,
     contents,
@@ -32,7 +32,8 @@ def recover(home: Path) -> list[str]:
         StepcastError: a file could not be moved or written.
     """
     main, lines = home / MAIN, list[str]()
-    try:
+    failure = f"{home} could not be mended; free disk space or give permission, and try again"
+    with error_context(failure, OSError, kind=StepcastError):
         if main.exists() and _is_damaged(home):
             lines = _put_aside(home)
         if not main.exists():
@@ -41,11 +42,6 @@ def recover(home: Path) -> list[str]:
             bring_up_to_date(connection, main)
             if faults := rewrite_damaged_journal(connection, home):
                 lines.append(f"{JOURNAL}/ was damaged ({faults[0]}): written anew of {MAIN}")
-    except OSError as error:
-        raise StepcastError(
-            f"{home} could not be mended: {error.strerror or error} ({error.filename}); free disk "
-            "space or give permission, and try again"
-        ) from error
     return lines
 
 

@@ -226,7 +226,8 @@ def rewrite_journal(connection: duckdb.DuckDBPyConnection, home: Path, why: str)
         StepcastError: it could not be written.
     """
     newest = replace(journal.position(connection), size_bytes=0)
-    try:
+    failure = f"{home / JOURNAL} could not be written; free disk space, what was there is whole"
+    with error_context(failure, OSError, kind=StepcastError):
         with scratch(home) as fresh:
             fresh.mkdir()
             for part in _contents(connection):
@@ -238,11 +239,6 @@ def rewrite_journal(connection: duckdb.DuckDBPyConnection, home: Path, why: str)
                 set_aside(home, [home / JOURNAL], why)
             fresh.rename(home / JOURNAL)
         sync(home)
-    except OSError as error:
-        raise StepcastError(
-            f"{home / JOURNAL} could not be written: {error.strerror or error}; free disk space "
-            "and try again: what was there before is whole"
-        ) from error
 
 
 def set_aside(home: Path, paths: list[Path], why: str) -> Path:

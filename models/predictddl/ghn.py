@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from networks.kept_graphs import keep, kept
 from networks.primitives import PRIMITIVES, PrimitiveGraph
-from warehouse.records import BadInput
+from warehouse.records import BadInput, error_context
 
 Floats = NDArray[np.float32]
 SHIPPED = Path(__file__).parent / "embedders"
@@ -93,10 +93,8 @@ class Embedder:
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
 
-        try:
+        with error_context(f"{path}: expected an embedder's parameters", OSError, SafetensorError):
             return cls(load_file(path))
-        except (OSError, SafetensorError) as error:
-            raise BadInput(f"{path}: expected an embedder's parameters ({error})") from None
 
     def write(self, path: Path) -> None:
         """Write the parameters (safetensors)."""

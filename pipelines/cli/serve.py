@@ -17,7 +17,7 @@ from pipelines.cli.tables import tell
 from warehouse.fields import checked_name
 from warehouse.history import PublishedHistory
 from warehouse.home import home
-from warehouse.records import BadInput, MissingTool
+from warehouse.records import BadInput, MissingTool, error_context
 
 LOCAL = "127.0.0.1"
 TOKEN = "STEPCAST_TOKEN"
@@ -141,13 +141,10 @@ def _listening(host: str, port: int) -> socket.socket:
     Raises:
         BadInput: the address is taken, or none of this machine's.
     """
-    try:
+    failure = f"cannot listen to {host}:{port}; choose another with --address and --port"
+    with error_context(failure, OSError, UnicodeError):
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address, family=family, backlog=1024)
-    except (OSError, UnicodeError) as error:
-        raise BadInput(
-            f"cannot listen to {host}:{port} ({error}); choose another with --address and --port"
-        ) from None
 
 
 def _join(url: str, node_type: str, link_mbps: float | None, token: str | None) -> None:

@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from warehouse.home import home
-from warehouse.records import BadInput
+from warehouse.records import BadInput, error_context
 
 PREFIX = "stepcast"
 RUN = "run"
@@ -162,13 +162,11 @@ def private_folder(path: Path) -> Path:
         BadInput: it is a link or no folder, another user's, or open to others; or it cannot be
             made.
     """
-    try:
+    with error_context(f"folder {path} cannot be made", OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):
             path.mkdir(mode=0o700)
         status = path.lstat()
-    except OSError as error:
-        raise BadInput(f"folder {path} cannot be made: {error.strerror}") from None
     if not stat.S_ISDIR(status.st_mode):
         raise BadInput(f"{path} must be a folder, and no link to one; move it away")
     if status.st_uid != os.geteuid():
@@ -186,7 +184,5 @@ def open_private_file(path: Path) -> int:
     Raises:
         BadInput: it is a link, or cannot be opened.
     """
-    try:
+    with error_context(f"{path} cannot be opened, so move it away", OSError):
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise BadInput(f"{path} cannot be opened: {error.strerror}; move it away") from None

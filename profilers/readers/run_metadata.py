@@ -23,7 +23,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from profilers.readers.contract import product, read_bytes
 from warehouse import limits
-from warehouse.records import BadInput
+from warehouse.records import BadInput, error_context
 
 _DEVICE = re.compile(r"/job:(\w+)(?:/replica:\d+)?/task:(\d{1,4})\b")
 _SLOT = re.compile(r"\d{0,9}")
@@ -69,13 +69,11 @@ def read(files: Sequence[Path], step_starts_us: Sequence[int]) -> TracedRun:
         BadInput: a file is cut off or not RunMetadata, or the first has no partition graphs.
     """
     first = parse(files[0])
-    try:
+    with error_context(str(files[0])):
         operations = list(_operations(first.partition_graphs))
         index = {operation.name: i for i, operation in enumerate(operations)}
         edges = _edges(operations, index)
         sizes = _sizes(first.step_stats, operations, index, edges)
-    except BadInput as error:
-        raise BadInput(f"{files[0]}: {error}") from None
     if not index:
         raise BadInput(f"{files[0]}: no partition graphs; trace with output_partition_graphs=True")
     transfers = {

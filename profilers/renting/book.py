@@ -22,7 +22,7 @@ from pydantic import AwareDatetime, Field, ValidationError
 from profilers.clusters.owner import open_private_file, private_folder
 from warehouse.durable_files import Appender, read_whole_records
 from warehouse.home import home
-from warehouse.records import BadInput, Market, Record
+from warehouse.records import Market, Record, error_context
 
 FOLDER, FILE = "rented", "book.jsonl"
 REFUSED = "refused"
@@ -220,10 +220,8 @@ class Book:
         Raises:
             BadInput: the file cannot be read.
         """
-        try:
+        with error_context(f"{self._path} cannot be read", OSError):
             return Entries(tuple(read_whole_records(self._path, _BEGIN, _entry)))
-        except OSError as error:
-            raise BadInput(f"{self._path} cannot be read: {error.strerror}") from None
 
     def write(self, *entries: Entry) -> None:
         """Append entries, all or none, and force them to disk.
@@ -256,14 +254,12 @@ class Book:
             file.sync()
 
     def _locked(self, change: Callable[[], T]) -> T:
-        try:
-            with self._held():
-                return change()
-        except OSError as error:
-            raise BadInput(
-                f"{self._path} cannot be written ({error.strerror}), and nothing is rented that "
-                "is not written down; free some space"
-            ) from None
+        failure = (
+            f"{self._path} cannot be written; free some space, for nothing is rented that is not "
+            "written down"
+        )
+        with error_context(failure, OSError), self._held():
+            return change()
 
     @contextmanager
     def _held(self) -> Iterator[None]:
