@@ -1,7 +1,6 @@
 """What AWS answers becomes rows; what goes wrong becomes one line."""
 
 import json
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -74,85 +73,57 @@ def test_what_is_not_sold_on_demand_has_no_such_price(aws: Aws) -> None:
     assert prices(ask(), "spot") != []
 
 
-def refuse(operation: str, status: int, code: str) -> Callable[[Aws, pytest.MonkeyPatch], None]:
-    """Return what makes AWS refuse a question."""
-
-    def wrong(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
-        aws.refusals[operation] = (status, code, "said AWS")
-
-    return wrong
-
-
-def unset(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take the credentials away."""
-    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-
-
-def down(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nobody listen where the Pricing API is."""
-    monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", "http://127.0.0.1:9")
-
-
-def says(operation: str, body: bytes) -> Callable[[Aws, pytest.MonkeyPatch], None]:
-    """Return what makes AWS answer these bytes."""
-
-    def wrong(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
-        aws.raw[operation] = body
-
-    return wrong
-
-
-def sells(part: str, **changed: Any) -> Callable[[Aws, pytest.MonkeyPatch], None]:
-    """Return what changes products: their attributes, or the dimension of their price."""
-
-    def wrong(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
-        aws.product = {part: changed}
-
-    return wrong
-
-
-def spot(price: float, zone: str = "us-east-1a") -> Callable[[Aws, pytest.MonkeyPatch], None]:
-    """Return what makes AWS tell a spot price in a zone."""
+def spot(price: float) -> bytes:
+    """Return the answer of AWS that tells a spot price."""
     entry = {
         "InstanceType": "p3.2xlarge",
-        "AvailabilityZone": zone,
+        "AvailabilityZone": "us-east-1a",
         "SpotPrice": str(price),
         "Timestamp": DAY,
     }
-    return says(
-        "DescribeSpotPriceHistory",
-        written("DescribeSpotPriceHistory", {"SpotPriceHistory": [entry]}),
-    )
+    return written(SPOT, {"SpotPriceHistory": [entry]})
 
 
 NESTED = json.dumps({"PriceList": ["[" * 100_000]}).encode()
 TYPES, SPOT, PRODUCTS = "DescribeInstanceTypes", "DescribeSpotPriceHistory", "GetProducts"
 
 
+REFUSED = {TYPES: (503, "RequestLimitExceeded", "said AWS")}
+CNY, NAN = {"pricePerUnit": {"CNY": "20"}}, {"pricePerUnit": {"USD": "NaN"}}
+
+
 @pytest.mark.parametrize(
-    ("wrong", "kind", "line"),
+    ("name", "value", "kind", "line"),
     [
-        (unset, BadInput, "no credentials .*AWS_ACCESS_KEY_ID .*aws configure"),
-        (refuse(TYPES, 400, "RequestExpired"), BadInput, "RequestExpired: .* credentials"),
-        (refuse(TYPES, 503, "RequestLimitExceeded"), ProbeFailed, "Exceeded: said AWS$"),
-        (down, ProbeFailed, "AWS .*us-east-1 cannot be reached: .*check the network"),
-        (says(TYPES, b"<html>"), ProbeFailed, "no answer that can be understood"),
-        (says(PRODUCTS, NESTED), ProbeFailed, "get_products: entry 1 cannot be"),
-        (spot(float("nan")), ProbeFailed, "entry 1 cannot be: SpotPrice"),
-        (sells("dimension", pricePerUnit={"CNY": "20"}), ProbeFailed, "USD for Hrs, found .'CNY'"),
-        (sells("dimension", pricePerUnit={"USD": "NaN"}), ProbeFailed, "entry 1 cannot be"),
+        ("refusals", {TYPES: (400, "RequestExpired", "")}, BadInput, "Expired: .* credentials"),
+        ("refusals", dict(REFUSED), ProbeFailed, "RequestLimitExceeded: said AWS$"),
+        ("raw", {TYPES: b"<html>"}, ProbeFailed, "no answer that can be understood"),
+        ("raw", {PRODUCTS: NESTED}, ProbeFailed, "get_products: entry 1 cannot be"),
+        ("raw", {SPOT: spot(float("nan"))}, ProbeFailed, "entry 1 cannot be: SpotPrice"),
+        ("product", {"dimension": CNY}, ProbeFailed, "USD for Hrs, found .'CNY'"),
+        ("product", {"dimension": NAN}, ProbeFailed, "entry 1 cannot be"),
+        ("AWS_ACCESS_KEY_ID", "", BadInput, "no credentials .*AWS_ACCESS_KEY_ID .*aws configure"),
+        (
+            "AWS_ENDPOINT_URL_PRICING",  # nobody listens there
+            "http://127.0.0.1:9",
+            ProbeFailed,
+            "AWS .*us-east-1 cannot be reached: .*check the network",
+        ),
     ],
 )
 def test_whatever_goes_wrong_is_one_line(
-    wrong: Callable[[Aws, pytest.MonkeyPatch], None],
+    name: str,
+    value: Any,
     kind: type[StepcastError],
     line: str,
     aws: Aws,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(asking, "ATTEMPTS", 2)
-    wrong(aws, monkeypatch)
+    if hasattr(aws, name):
+        setattr(aws, name, value)
+    else:
+        monkeypatch.setenv(name, value)
     with pytest.raises(kind, match=line) as refused:
         ask()
     assert type(refused.value) is kind
@@ -162,7 +133,7 @@ def test_whatever_goes_wrong_is_one_line(
 
 def test_a_throttled_question_is_asked_again(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "ATTEMPTS", 2)
-    refuse(TYPES, 503, "RequestLimitExceeded")(aws, monkeypatch)
+    aws.refusals = dict(REFUSED)
     with pytest.raises(ProbeFailed):
         ask()
     assert [operation for operation, *_ in aws.asked] == [TYPES] * 2
