@@ -10,7 +10,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from warehouse.records import BadInput
+from warehouse.records import BadInput, error_context
 
 Floats = NDArray[np.float32]
 
@@ -118,13 +118,10 @@ def dataset(name: str, folder: Path | None = None) -> ImageDataset:
             f"unknown type of dataset {name!r}; known are {known}, and others by --datasets FOLDER"
         )
     file = folder / f"{name}.npz"
-    try:
+    unread = OSError, EOFError, ValueError, KeyError, TypeError, BadZipFile, zlib.error
+    with error_context(f"{file}: expected images and their labels, as numpy.savez", *unread):
         with np.load(file, allow_pickle=False) as arrays:
             images, labels = arrays["images"], arrays["labels"]
-    except (OSError, EOFError, ValueError, KeyError, TypeError, BadZipFile, zlib.error) as error:
-        raise BadInput(
-            f"{file}: expected images and their labels, as numpy.savez ({error})"
-        ) from None
     is_square = images.ndim == 4 and images.shape[2] == images.shape[3] and images.size > 0
     are_labels = labels.dtype.kind in "ui" and labels.shape == images.shape[:1]
     are_numbers = images.dtype.kind in "uif" and bool(np.isfinite(images).all())

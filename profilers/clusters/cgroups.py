@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from warehouse.records import MissingTool, ProbeFailed
+from warehouse.records import MissingTool, ProbeFailed, error_context
 
 CPU_PERIOD_US = 10_000
 
@@ -49,17 +49,13 @@ def create(name: str, cpu_share: float | None, memory_bytes: int | None) -> None
         if controller not in mounted:
             raise MissingTool(f"no {controller} control group is mounted; see `stepcast doctor`")
         version, root = mounted[controller]
-        try:
+        failure = f"the {controller} control group at {root} may not be used; see `stepcast doctor`"
+        with error_context(failure, OSError, kind=MissingTool):
             if version == 2:
                 (root / "cgroup.subtree_control").write_text(f"+{controller}")
             (root / name).mkdir(exist_ok=True)
             for file, value in files[version].items():
                 (root / name / file).write_text(value)
-        except OSError as error:
-            raise MissingTool(
-                f"the {controller} control group at {root} may not be used ({error.strerror}); "
-                "see `stepcast doctor`"
-            ) from None
 
 
 def stretch_quota(controller: tuple[int, Path], name: str, cpu_share: float, factor: float) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from profilers.clusters.cgroups import end
 from profilers.commands import run
-from warehouse.records import BadInput, ProbeFailed
+from warehouse.records import BadInput, ProbeFailed, error_context
 
 NETNS = Path("/run/netns")
 CONGESTION_CONTROL = "cubic"
@@ -167,15 +167,12 @@ def allow_congestion_control(name: str) -> Iterator[None]:
         ProbeFailed: the kernel does not have the algorithm, or does not let its list be changed.
     """
     with ExitStack() as stack:
-        try:
+        failure = f"{name} cannot be added to {ALLOWED}; try `modprobe tcp_{name}`"
+        with error_context(failure, OSError, kind=ProbeFailed):
             lock = stack.enter_context(ALLOWED.open())
             fcntl.flock(lock, fcntl.LOCK_EX)
             before = lock.read()
             ALLOWED.write_text(f"{before.strip()} {name}")
-        except OSError as error:
-            raise ProbeFailed(
-                f"{name} cannot be added to {ALLOWED}: {error.strerror}; `modprobe tcp_{name}`"
-            ) from None
         try:
             yield
         finally:
