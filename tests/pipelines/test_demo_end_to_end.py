@@ -38,7 +38,7 @@ def test_a_study_survives_kills_and_judges_what_it_predicted(home: Path, tmp_pat
 
     process = Started(home, "run", str(study))
     process.match("(measure small_cnn 16px b2, 200 Mb/s, W=2)")
-    assert process.end(signal.SIGKILL)[0] == -signal.SIGKILL
+    assert process.end(signal.SIGKILL)[0] == -signal.SIGKILL, process.told
     interrupted = landed_runs(home / "landing")
     assert sorted(run.probe for run in interrupted) == ["links", "tf_throughput", "tf_trace"]
     assert Warehouse(home).query("predictions", study="tiny", repeat=1).height == 2 * len(SYSTEMS)
