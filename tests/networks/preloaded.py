@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -31,8 +32,11 @@ _PROGRAM = Path(__file__).parents[2] / "networks/own_program.py"
 
 def served(folder: Path) -> Iterator[dict[str, str]]:
     """Yield what `asking` needs in its environment, while a server runs."""
+    from warehouse.child_process import bound
+
     address = str(folder / "server")
-    with subprocess.Popen([sys.executable, "-P", __file__, address], cwd=folder) as server:
+    program = bound([sys.executable, "-P", __file__, address])
+    with subprocess.Popen(program, cwd=folder) as server:
         while not Path(address).exists():
             assert server.poll() is None
             time.sleep(0.05)
@@ -91,6 +95,8 @@ def trace(asking: socket.socket) -> None:
     try:
         runpy.run_path(str(_PROGRAM))["main"]()
         code = 0
+    except BaseException:
+        traceback.print_exc()
     finally:
         sys.stderr.flush()
         asking.sendall(str(code).encode())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from profilers.clusters import open_cluster, reap
+from profilers.clusters import cgroups, open_cluster, reap
 from profilers.clusters.emulated import EmulatedCluster
 from profilers.clusters.node_types import node_group
 from profilers.probe import RequestedScenarios
@@ -86,6 +86,20 @@ def test_two_clusters_at_once_do_not_collide() -> None:
             assert answer.strip() == "heard"
 
 
+def limit_of(pid: int) -> float:
+    """Return cores that the control group of a process may use."""
+    version, root = cgroups.controllers()["cpu"]
+    files = ("cpu.max",) if version == 2 else ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+    groups = (path.parent for path in root.glob("*/cgroup.procs") if str(pid) in words(path))
+    group = next(groups)
+    quota, period = (int(word) for file in files for word in words(group / file))
+    return quota / period
+
+
+def words(path: Path) -> list[str]:
+    return path.read_text().split()
+
+
 @pytest.mark.measuring
 def test_a_confined_process_gets_its_share(alone: None) -> None:
     group = NodeGroup(role="worker", node_type="slow", count=1, cpu_share=0.1)
@@ -93,6 +107,7 @@ def test_a_confined_process_gets_its_share(alone: None) -> None:
         node = cluster.nodes[0]
         process = cluster.popen(node, [sys.executable, "-c", SPIN])
         cluster.confine(node, process)
+        assert limit_of(process.pid) == pytest.approx(0.1)
         output, _ = process.communicate("go\n", timeout=60)
     assert 0.01 < float(output) < 0.5, "a tenth of a core, on a busy host or on a quiet one"
 
