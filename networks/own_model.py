@@ -30,6 +30,8 @@ _TARGET = "target-"
 """How what names the function of a kept graph begins."""
 _TIMEOUT_S = 300.0
 _MOST_BYTES = 256 << 20
+_MOST_BATCHES = 8
+"""Of a config, whose steps are kept together; further ones take the place of all."""
 
 
 MOST_UNKNOWN = 0.05
@@ -185,8 +187,9 @@ def tracing(
             if "graph" not in traced:
                 return model_of(target, traced)
             if traced["reads"] is not None:
-                for steps in ("steps", "gpu_steps"):
-                    traced[steps] = {**before.get(steps, {}), **traced[steps]}
+                if len(before.get("steps", ())) < _MOST_BATCHES:
+                    for steps in ("steps", "gpu_steps"):
+                        traced[steps] = {**before.get(steps, {}), **traced[steps]}
                 keep(name, json.dumps({**traced, "surroundings": surroundings_now}))
                 if not target.startswith(PREFIX):
                     keep(f"{_TARGET}{name}", json.dumps({"target": target, "folder": str(folder)}))

@@ -4,6 +4,7 @@
 names of ours, so files of this folder are loaded by their paths, under names that no user has.
 """
 
+import atexit
 import importlib.util
 import json
 import os
@@ -289,4 +290,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    atexit._run_exitfuncs()  # noqa: SLF001
+    sys.stderr.flush()
     os._exit(0)  # an interpreter that has PyTorch takes a second to close down

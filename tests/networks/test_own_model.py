@@ -51,6 +51,7 @@ PACKAGE = {
         """,
     "assets/__init__.py": "MINE = True",
     "mine.py": """
+        import atexit
         import os
         import subprocess
         import time
@@ -62,6 +63,7 @@ PACKAGE = {
         def build_model(batch_size):
             print("Loading … {garbage}", flush=True)
             os.write(1, b"more of it")
+            atexit.register(lambda: open("ended", "w").close())
             return Net(), torch.zeros(batch_size, 3, 20, 20)
 
         def waits_with_another(batch_size):
@@ -102,6 +104,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_packages_of_the_names_of_ours_are_the_users_in_a_child_process(folder: Path) -> None:
     model = own_model("mine:build_model", (4, 6), folder)
+    assert (folder / "ended").exists(), "what the user's code leaves to its end is done"
     graph = model.graph
     assert graph is not None and model.framework == "pytorch"
     assert [node.type for node in graph.nodes] == ["input", "conv", "global_pool", "linear", "bias"]
