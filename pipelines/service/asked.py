@@ -200,7 +200,9 @@ def _predict(
             for curve, seen in zip(curves, before, strict=True)
             if (more := tuple(count for count in curve.workers if count not in seen.workers))
         ]:
-            of_new = predict_curves(history, new, systems, **options)
+            of_new = predict_curves(
+                history, new, systems, **options | {"chosen_host": answer.chosen_host}
+            )
             fits = {each.fit.fit_id for each in answer.forecasts}
             if fits.issuperset(each.fit.fit_id for each in of_new.forecasts):
                 counts = [{*a.workers, *b.workers} for a, b in zip(before, curves, strict=True)]

@@ -8,6 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import stepcast as python
+from forecasting.forecast import ForecastAnswer, predict_curves
 from forecasting.sweep import begin, folder_of, forecast_part
 from forecasting.sweep_file import read_sweep
 from pipelines.service.app import service
@@ -88,7 +89,9 @@ def test_all_four_answer_alike(public_home: Path, tmp_path: Path) -> None:
     assert [row["system"] for row in command] == ["gpu_step"]
 
 
-def test_what_to_rent_is_the_same_over_http(public_home: Path) -> None:
+def test_what_to_rent_is_the_same_over_http(
+    public_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     options = {"dnn": "small_cnn", "samples": 10**7, "max_hours": 24, **RECIPE}
     words = [
         word
@@ -103,14 +106,23 @@ def test_what_to_rent_is_the_same_over_http(public_home: Path) -> None:
     assert command == http
     assert http["choice"] and http["front"] and http["forecasts"]
     # Fewer and other nodes are answered from the same forecasts, as if they had been made anew.
+    hosts = list[object]()
+
+    def noted(*given: Any, **options: Any) -> ForecastAnswer:
+        hosts.append(options.get("chosen_host"))
+        return predict_curves(*given, **options)
+
+    monkeypatch.setattr("pipelines.service.asked.predict_curves", noted)
     for most in (2, 5):
-        asked = options | {"max_nodes": most}
+        question = options | {"max_nodes": most}
         again, anew = (
-            each.post("/v1/recommendations", json=asked).json()
+            each.post("/v1/recommendations", json=question).json()
             for each in (client, client_of(public_home))
         )
         assert again.pop("recommendation_id") and anew.pop("recommendation_id")
         assert again == anew
+    # Forecasts of further numbers are of the same host: it is chosen once.
+    assert [host is None for host in hosts] == [True, False, True]
 
 
 def test_cells_of_coverage_are_the_past_errors_that_forecasts_quote(
