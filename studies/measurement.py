@@ -81,15 +81,18 @@ def _run(
             may_take(seconds)
             cluster = open_cluster(round_.backend, nodes_of(start), start[0].subject.link_mbps)
             cluster.expected_s = seconds
-            with scratch(landing) as folder, cluster:
-                folder.mkdir()
-                session = Session(cluster, folder, progress.say, round_.study.name, round_.repeat)
-                # Land each before the next is measured: a kill loses only what is under way.
-                for need, result in measure_planned_runs(PROBES[probe], session, start):
-                    record = with_settings(result.run, need.settings)
-                    land(landing, record, result.scenario, result.tables, result.artefacts)
-                    landed.append(record)
-                    progress.finished(need.title)
+            with scratch(landing) as folder:
+                folder.mkdir()  # before nodes are rented
+                with cluster:
+                    session = Session(
+                        cluster, folder, progress.say, round_.study.name, round_.repeat
+                    )
+                    # Land each before the next is measured: a kill loses only what is under way.
+                    for need, result in measure_planned_runs(PROBES[probe], session, start):
+                        record = with_settings(result.run, need.settings)
+                        land(landing, record, result.scenario, result.tables, result.artefacts)
+                        landed.append(record)
+                        progress.finished(need.title)
             if record.status == "failed":
                 raise ProbeFailed(f"{need.title} failed: {record.error}; its run has landed")
     return landed

@@ -140,7 +140,7 @@ def load(connection: duckdb.DuckDBPyConnection, folder: Path) -> int:
 
 def _batches(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
     broken = f"{path}: no Parquet file that can be read"
-    with error_context(f"{path.parent}"), error_context(broken, pa.ArrowInvalid):
+    with error_context(broken, pa.ArrowInvalid), error_context(f"{path.parent}"):
         # Files of earlier versions lack the later columns, and nothing else.
         if {*pq.read_schema(path).names} | _LATER != {*schema.names}:
             raise BadInput(f"{path}: its columns are not those that `stepcast seal` writes")

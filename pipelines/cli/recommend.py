@@ -65,6 +65,10 @@ def recommend(
         from warehouse.durable_files import write_text
 
         with error_context(f"{html} cannot be written", OSError):
-            write_text(html, answer_page(answer, model, options))
+            page = answer_page(answer, model, options)
+            if html.exists() and not html.is_file():
+                html.write_text(page)  # into a pipe
+            else:
+                write_text(html.resolve(), page)
         if not as_json:
             typer.echo(html)

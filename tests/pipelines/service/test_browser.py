@@ -37,9 +37,10 @@ def folder(public_history: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STEPCAST_HOME", str(home))
         patch.setattr(scenario_steps, "gpu_steps", made_up_steps)
-        answer = stepcast(
-            "recommend", *OPTIONS, *LIMITS, "--json", "--html", str(home / "sent.html")
-        )
+        sent = home / "sent.html"
+        sent.symlink_to("page.html")
+        answer = stepcast("recommend", *OPTIONS, *LIMITS, "--json", "--html", str(sent))
+        assert sent.is_symlink(), "links are followed"
         (home / "answer.json").write_text(answer.printed)
         yield home
 
