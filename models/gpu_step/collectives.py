@@ -26,8 +26,8 @@ Collective = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
 _BASE_S = 6.6e-6
 _STEP_S = 0.6e-6
 """NCCL's for small messages: once, and for each step of a ring over NVLink."""
-_LEVEL_S = 30e-6
-"""Of a small message for each level of a tree of nodes, up or down: ours, NCCL's is 5 to 14 us."""
+_LEVEL_S = 5e-6
+"""NCCL's for a small message and each level of a tree of nodes, up or down."""
 _LINK_SLOWNESS = 1.3
 """How many times as long bytes take on links of a node as rated; on networks as rated."""
 _SOCKETS_BPS = 12.5e9
