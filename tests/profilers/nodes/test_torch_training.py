@@ -91,9 +91,10 @@ def test_a_rest_is_part_of_no_pass_and_batches_are_drawn_in_it() -> None:
         return images[:batch_size], labels[:batch_size]
 
     trainer = Trainer(chain(), draw, PLAIN)
-    for _ in range(3):
-        step = trainer.step(2, pause_s=0.3)
-        assert max(step.forward_s, step.backward_s, step.update_s) < 0.3
+    steps = [trainer.step(2, pause_s=0.3) for _ in range(3)]
+    # A pass that had the rest would have it in each step; one may be held up by other programs.
+    longest_s = [max(step.forward_s, step.backward_s, step.update_s) for step in steps]
+    assert min(longest_s) < 0.3
     assert drawn == [2, 2, 2, 2], "one before the first step, and one in each"
     trainer.step(1)
     assert drawn[4:] == [1, 1], "what was drawn in another size is not taken"
